@@ -14,6 +14,20 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+# Why a sample may be left out of a stream; each is logged as data/skipped_<why>, on every rank.
+SKIP_REASONS = (
+    "damaged_shard",
+    "missing_json",
+    "bad_json",
+    "missing_question",
+    "missing_answer",
+    "unusable_reference",
+    "image_count",
+    "unknown_media",
+    "undecodable_media",
+    "too_long",
+)
+
 VerdictStatus = Literal["ok", "no_answer", "unparsable_reference", "timeout", "error"]
 
 
@@ -37,6 +51,15 @@ class Verifier(Protocol):
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` (the decoded text, without the end-of-turn token)."""
+        ...
+
+
+@runtime_checkable
+class ChecksReference(Protocol):
+    """A verifier that can say beforehand that a prompt's reference is of no use to it."""
+
+    def check_reference(self, prompt: Prompt) -> str | None:
+        """Return what is wrong with the reference, in a sentence; None: nothing."""
         ...
 
 
@@ -126,7 +149,7 @@ class PromptBatch:
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # no slots: the command line reads defaults from __dict__
 class Sampling:
     """How responses are drawn.
 
@@ -188,3 +211,50 @@ class LossOutput:
 
     loss: Tensor  # scalar, to be minimised
     stats: Mapping[str, Tensor]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UpdateOutput:
+    """One optimizer step as callbacks see it; N is the responses of its mini-batch on this rank.
+
+    Responses of groups that carry no signal are not scored and appear nowhere here.
+    """
+
+    loss: float
+    grad_norm: float  # before clipping
+    lr: float
+    advantage_N: Tensor  # float32
+    mask_NT: Tensor  # bool
+    log_ratio_NT: Tensor  # float32, new minus old log-prob
+    gate_NT: Tensor  # float32, the soft weight w
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IterationOutput:
+    """What ``SAPOModule.training_step`` returns, under the key "iteration", for callbacks to read."""
+
+    iteration: int  # counted from 0 over the whole run, resumes included
+    rollout: Rollout
+    verdicts: tuple[Verdict, ...]  # B
+    reward_PG: Tensor  # float32
+    advantage_PG: Tensor  # float32
+    old_logp_BT: Tensor  # float32, of the policy before the first update
+    entropy_BT: Tensor  # float32, of the policy before the first update
+    updates: tuple[UpdateOutput, ...]
+    seconds: Mapping[str, float]  # rollout, verify, old_logp, update
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answers:
+    """The judged responses to one prompt, from an evaluation or a prediction.
+
+    Example: ``Answers(prompt=..., sampling="avg4", texts=("\\boxed{3}", ...), verdicts=(Verdict(score=1.0), ...),
+    lengths=(4, ...), finished=(True, ...))``.
+    """
+
+    prompt: Prompt
+    sampling: str  # name of the Sampling it was drawn with
+    texts: tuple[str, ...]
+    verdicts: tuple[Verdict, ...]
+    lengths: tuple[int, ...]
+    finished: tuple[bool, ...]

@@ -1,0 +1,130 @@
+"""Prompt -> PromptInputs, through the model's processor and qwen-vl-utils, once per prompt."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from io import BytesIO
+from typing import Any
+
+from PIL import Image
+from qwen_vl_utils.vision_process import fetch_image, smart_resize
+from transformers import AutoProcessor
+
+from datamodules.fields import SampleError
+from sapo_vl.types import Prompt, PromptInputs
+
+MEDIA_KEYS = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
+
+
+class Encoder:
+    """Chat template, image sizes, tokens and pixels of one prompt.
+
+    Args:
+        processor: folder or hub name of the model whose processor to use.
+        max_prompt_tokens: longer prompts are refused before their images are decoded.
+        min_pixels: smaller images are enlarged to about this many pixels; a sample may say otherwise.
+        max_pixels: larger images are shrunk to about this many pixels; a sample may say otherwise.
+    """
+
+    def __init__(
+        self, processor: str, max_prompt_tokens: int, min_pixels: int, max_pixels: int
+    ) -> None:
+        self.max_prompt_tokens = max_prompt_tokens
+        self.pixels = {"min_pixels": min_pixels, "max_pixels": max_pixels}
+        self.processor: Any = AutoProcessor.from_pretrained(processor)
+        image_processor = self.processor.image_processor
+        self.patch_size: int = image_processor.patch_size
+        self.factor: int = image_processor.patch_size * image_processor.merge_size
+
+    def __call__(self, prompt: Prompt) -> PromptInputs:
+        """Tokenize and load one prompt.
+
+        Raises:
+            SampleError: too_long, undecodable_media or image_count.
+        """
+        text = self.processor.apply_chat_template(
+            list(prompt.messages), tokenize=False, add_generation_prompt=True
+        )
+        elements = self._image_elements(prompt)
+        self._check_length(text, elements)
+        try:
+            images = [fetch_image(e, image_patch_size=self.patch_size) for e in elements]
+        except (OSError, ValueError, SyntaxError) as error:
+            raise SampleError("undecodable_media", f"an image does not decode: {error}") from error
+        output = self._process(text, images)
+        return PromptInputs(
+            input_ids_S=output["input_ids"][0],
+            mm_token_type_ids_S=output["mm_token_type_ids"][0],
+            media={key: output[key] for key in MEDIA_KEYS if key in output},
+        )
+
+    def _image_elements(self, prompt: Prompt) -> list[dict[str, Any]]:
+        """What qwen-vl-utils takes for each image: the (still undecoded) image and its pixel budget."""
+        parts = [
+            part
+            for message in prompt.messages
+            if not isinstance(message["content"], str)
+            for part in message["content"]
+            if part["type"] == "image"
+        ]
+        elements = []
+        for part, data in zip(parts, prompt.images, strict=True):
+            sizes = {k: v for k, v in part.items() if k != "type"}
+            elements.append({**self.pixels, **sizes, "image": _open(data)})
+        return elements
+
+    def _check_length(self, text: str, elements: list[dict[str, Any]]) -> None:
+        """Count the prompt's tokens from the text and the images' headers alone."""
+        tokens = len(self.processor.tokenizer(text, add_special_tokens=False)["input_ids"])
+        for element in elements:
+            tokens += self._image_tokens(element) - 1  # the placeholder is in the text already
+        if tokens > self.max_prompt_tokens:
+            raise SampleError(
+                "too_long",
+                f"the prompt has {tokens} tokens, data.max_prompt_tokens is {self.max_prompt_tokens}",
+            )
+
+    def _image_tokens(self, element: Mapping[str, Any]) -> int:
+        width, height = element["image"].size
+        try:
+            if "resized_height" in element and "resized_width" in element:
+                height, width = smart_resize(
+                    element["resized_height"], element["resized_width"], self.factor
+                )
+            else:
+                height, width = smart_resize(
+                    height, width, self.factor, element["min_pixels"], element["max_pixels"]
+                )
+        except (ValueError, ZeroDivisionError) as error:
+            raise SampleError("undecodable_media", f"an image cannot be used: {error}") from error
+        return (height // self.factor) * (width // self.factor)
+
+    def _process(self, text: str, images: list[Image.Image]) -> Mapping[str, Any]:
+        try:
+            output: Mapping[str, Any] = self.processor(
+                text=[text], images=images or None, do_resize=False, return_tensors="pt"
+            )
+        except (ValueError, IndexError, StopIteration) as error:
+            raise SampleError("image_count", f"the processor refused the prompt: {error}") from error
+        expected = sum(
+            int(grid.prod()) * self.patch_size**2 // self.factor**2
+            for grid in output.get("image_grid_thw", ())
+        )
+        found = int((output["mm_token_type_ids"] == 1).sum())
+        if found != expected:
+            raise SampleError(
+                "image_count",
+                f"the text holds {found} image tokens, its images make {expected}; is a placeholder "
+                "token written in the question?",
+            )
+        return output
+
+
+def _open(data: bytes) -> Image.Image:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Image.DecompressionBombWarning)
+            return Image.open(BytesIO(data))
+    except (OSError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        raise SampleError("undecodable_media", f"an image does not open: {error}") from error

@@ -1,0 +1,67 @@
+"""A user's own questions for ``sapo-vl predict``: a JSONL file beside its images."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import Dataset
+
+from datamodules.encode import Encoder
+from datamodules.fields import SampleError, image_extension
+from datamodules.samples import read_sample
+from datamodules.stream import Item
+from sapo_vl.types import Skip
+
+
+class QuestionDataset(Dataset[Item]):
+    """Lines like ``{"id": "a", "question": "How many cats?", "images": ["cats.jpg"]}``.
+
+    Raises:
+        FileNotFoundError: the file is missing.
+        ValueError: a line is not a JSON object; the message names file and line.
+    """
+
+    def __init__(self, path: Path, encoder: Encoder) -> None:
+        if not path.is_file():
+            raise FileNotFoundError(f"data.questions: no file {path}")
+        self.path = path
+        self.encoder = encoder
+        lines = path.read_text(encoding="utf-8").splitlines()
+        self.rows = [_row(path, n, line) for n, line in enumerate(lines, 1) if line.strip()]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, number: int) -> Item:
+        row = self.rows[number]
+        key = str(row.get("id", number))
+        try:
+            prompt = read_sample(self._fields(row), key=key, task="questions", index=number)
+            return Item(prompt, self.encoder(prompt))
+        except SampleError as error:
+            return Item(None, None, (Skip(why=error.why, where=key, detail=error.detail),))
+
+    def _fields(self, row: dict[str, Any]) -> dict[str, bytes]:
+        # The reader of shards wants an answer; a question of the user's may have none.
+        data = {"answer": "-", **{k: v for k, v in row.items() if k not in ("id", "images")}}
+        fields = {"json": json.dumps(data).encode()}
+        for place, name in enumerate(row.get("images", [])):
+            path = self.path.parent / name
+            try:
+                content = path.read_bytes()
+                fields[f"{place}.{image_extension(content)}"] = content
+            except (OSError, ValueError) as error:
+                raise SampleError("undecodable_media", f"{path}: {error}") from error
+        return fields
+
+
+def _row(path: Path, number: int, line: str) -> dict[str, Any]:
+    try:
+        row = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"{path}, line {number}: not JSON: {error}") from None
+    if not isinstance(row, dict):
+        raise ValueError(f"{path}, line {number}: not a JSON object")
+    return row

@@ -1,0 +1,172 @@
+"""ReasoningDataModule: prompts for fit, validate, test and predict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.utilities import rank_zero_info
+from torch.utils.data import DataLoader
+from typing_extensions import override
+
+from datamodules.encode import Encoder
+from datamodules.questions import QuestionDataset
+from datamodules.stream import (
+    Collate,
+    EvalDataset,
+    Item,
+    StreamSampler,
+    StridedBatches,
+    TaskReader,
+    TrainDataset,
+)
+from datamodules.tasks import TaskConfig
+from sapo_vl.types import PromptBatch
+
+
+class ReasoningDataModule(L.LightningDataModule):
+    """Image-text reasoning tasks from WebDataset shards.
+
+    Training is one endless stream with a fixed share per task in every batch; its position is saved with a
+    checkpoint and restored to the sample. Validation and test go over their samples once.
+
+    Args:
+        processor: folder or hub name of the model whose processor makes the inputs.
+        tasks: training tasks.
+        val_tasks: validation tasks.
+        test_tasks: test tasks.
+        questions: JSONL file of a user's own questions for predict: {"id", "question", "images": [paths]} a
+            line, paths relative to the file.
+        prompts_per_iteration: prompts of one batch, over all ranks.
+        eval_batch_size: prompts of one validation, test or predict batch, on each rank.
+        num_workers: processes that read and encode ahead; 0 does it in the main process.
+        max_prompt_tokens: longer prompts, image tokens included, are skipped and counted.
+        min_pixels: smaller images are enlarged to about this many pixels.
+        max_pixels: larger images are shrunk to about this many pixels.
+        seed: of the order of samples.
+    """
+
+    def __init__(
+        self,
+        processor: str,
+        tasks: list[TaskConfig] | None = None,
+        val_tasks: list[TaskConfig] | None = None,
+        test_tasks: list[TaskConfig] | None = None,
+        questions: str | None = None,
+        prompts_per_iteration: int = 64,
+        eval_batch_size: int = 64,
+        num_workers: int = 2,
+        max_prompt_tokens: int = 4096,
+        min_pixels: int = 65536,
+        max_pixels: int = 1048576,
+        seed: int = 0,
+    ) -> None:
+        super().__init__()
+        self.processor = processor
+        self.tasks = {"fit": tasks or [], "validate": val_tasks or [], "test": test_tasks or []}
+        self.questions = questions
+        self.prompts_per_iteration = prompts_per_iteration
+        self.eval_batch_size = eval_batch_size
+        self.num_workers = num_workers
+        self.max_prompt_tokens = max_prompt_tokens
+        self.pixels = (min_pixels, max_pixels)
+        self.seed = seed
+        self.start_iteration = 0
+        self.encoder: Encoder | None = None
+
+    @override
+    def setup(self, stage: str) -> None:
+        for name, tasks in self.tasks.items():
+            names = [task.name for task in tasks]
+            if len(set(names)) < len(names):
+                raise ValueError(f"data: two {name} tasks have the same name: {sorted(names)}")
+        if self.encoder is None:
+            self.encoder = Encoder(self.processor, self.max_prompt_tokens, *self.pixels)
+
+    @override
+    def train_dataloader(self) -> DataLoader[Any]:
+        tasks = self._need("fit", "tasks")
+        ranks = self._ranks
+        if self.prompts_per_iteration % ranks:
+            raise ValueError(
+                f"data.prompts_per_iteration is {self.prompts_per_iteration}; with {ranks} ranks it must be "
+                f"a multiple of {ranks}, so that every rank does the same work"
+            )
+        sampler = StreamSampler(
+            [task.share for task in tasks],
+            self.prompts_per_iteration,
+            self.start_iteration,
+            self._rank,
+            ranks,
+        )
+        dataset = TrainDataset(self._readers(tasks), self.seed)
+        return self._loader(dataset, sampler, [task.name for task in tasks])
+
+    @override
+    def val_dataloader(self) -> DataLoader[Any] | list[Any]:
+        if not self.tasks["validate"]:
+            return []
+        return self._eval_loader(self.tasks["validate"])
+
+    @override
+    def test_dataloader(self) -> DataLoader[Any]:
+        return self._eval_loader(self._need("test", "test_tasks"))
+
+    @override
+    def predict_dataloader(self) -> DataLoader[Any]:
+        if self.questions is None:
+            raise ValueError("predict needs data.questions: a JSONL file of questions and images")
+        assert self.encoder is not None
+        dataset = QuestionDataset(Path(self.questions), self.encoder)
+        batches = StridedBatches(len(dataset), self.eval_batch_size, self._rank, self._ranks)
+        return self._loader(dataset, batches, ["questions"])
+
+    @override
+    def state_dict(self) -> dict[str, Any]:
+        """Position of the stream: iterations trained, the same on all ranks; the prefetched batch not counted."""
+        progress = self.trainer.fit_loop.epoch_loop.batch_progress if self.trainer else None
+        return {"iteration": progress.total.processed if progress else self.start_iteration}
+
+    @override
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self.start_iteration = int(state_dict["iteration"])
+
+    def _eval_loader(self, tasks: list[TaskConfig]) -> DataLoader[Any]:
+        dataset = EvalDataset(self._readers(tasks))
+        if len(dataset) < self._ranks:
+            raise ValueError(
+                f"{len(dataset)} evaluation samples are too few for {self._ranks} ranks; use fewer ranks"
+            )
+        batches = StridedBatches(len(dataset), self.eval_batch_size, self._rank, self._ranks)
+        return self._loader(dataset, batches, [task.name for task in tasks])
+
+    def _readers(self, tasks: Sequence[TaskConfig]) -> list[TaskReader]:
+        assert self.encoder is not None
+        readers = [TaskReader(task, self.encoder) for task in tasks]
+        for reader in readers:
+            rank_zero_info(f"task {reader.task.name}: {reader.size} samples")
+        return readers
+
+    def _loader(self, dataset: Any, batches: Any, tasks: Sequence[str]) -> DataLoader[Any]:
+        return DataLoader[Item | PromptBatch](
+            dataset,
+            batch_sampler=batches,
+            collate_fn=Collate(tuple(tasks)),
+            num_workers=self.num_workers,
+            persistent_workers=self.num_workers > 0,
+        )
+
+    def _need(self, stage: str, field: str) -> list[TaskConfig]:
+        if not self.tasks[stage]:
+            raise ValueError(f"{stage} needs data.{field}: a list of tasks with their shards")
+        return self.tasks[stage]
+
+    @property
+    def _rank(self) -> int:
+        return self.trainer.global_rank if self.trainer else 0
+
+    @property
+    def _ranks(self) -> int:
+        return self.trainer.world_size if self.trainer else 1

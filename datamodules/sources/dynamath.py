@@ -1,0 +1,12 @@
+"""DynaMath: variants of diagram and graph problems, choices inside the question (evaluation only)."""
+
+from __future__ import annotations
+
+from datamodules.sources.folder import FolderSet
+
+DYNAMATH = FolderSet(
+    name="dynamath",
+    split="test",
+    origin="https://github.com/DynaMath/DynaMath",
+    licence="MIT",
+)

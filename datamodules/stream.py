@@ -1,0 +1,170 @@
+"""The prompts of a run: datasets over indexed shards, and the samplers that say what comes when.
+
+Order, mixture and position are those of mixture.py; workers only read and encode. A sample that cannot be used
+is recorded as a Skip; in training another of the same task takes its place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from torch.utils.data import Dataset, Sampler
+
+from datamodules.encode import Encoder
+from datamodules.fields import SampleError
+from datamodules.mixture import Place, batch_places, sample_number
+from datamodules.samples import read_sample
+from datamodules.shards import ShardIndex
+from datamodules.tasks import TaskConfig
+from sapo_vl.types import ChecksReference, Prompt, PromptBatch, PromptInputs, Skip
+
+MAX_ATTEMPTS = 50  # samples in a row that cannot be used, before a run is ended
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """What a dataset gives for one place; no prompt: the sample could not be used and has no substitute."""
+
+    prompt: Prompt | None
+    inputs: PromptInputs | None
+    skipped: tuple[Skip, ...] = ()
+
+
+class TaskReader:
+    """The samples of one task, encoded for the model."""
+
+    def __init__(self, task: TaskConfig, encoder: Encoder) -> None:
+        self.task = task
+        self.encoder = encoder
+        self.index = ShardIndex(task.shards)
+        self.size = min(len(self.index), task.max_samples or len(self.index))
+
+    def read(self, number: int, place: int) -> tuple[Prompt, PromptInputs]:
+        """Sample ``number`` as the prompt at ``place`` of the run.
+
+        Raises:
+            SampleError: the sample cannot be used.
+        """
+        prompt = read_sample(
+            self.index.read(number),
+            key=self.index.keys[number],
+            template=self.task.template,
+            task=self.task.name,
+            verifier=self.task.verifier,
+            index=place,
+        )
+        if isinstance(self.task.verifier, ChecksReference):
+            complaint = self.task.verifier.check_reference(prompt)
+            if complaint:
+                raise SampleError("unusable_reference", complaint)
+        return prompt, self.encoder(prompt)
+
+    def skip(self, number: int, error: SampleError) -> Skip:
+        """Record why sample ``number`` was left out."""
+        return Skip(why=error.why, where=self.index.keys[number], detail=error.detail)
+
+
+class TrainDataset(Dataset[Item]):
+    """Place -> item; never without a prompt.
+
+    Raises:
+        RuntimeError: many samples of a task in a row could not be used.
+    """
+
+    def __init__(self, readers: Sequence[TaskReader], seed: int) -> None:
+        self.readers = readers
+        self.seed = seed
+
+    def __getitem__(self, place: Place) -> Item:
+        reader, skipped = self.readers[place.task], []
+        for attempt in range(MAX_ATTEMPTS):
+            number = sample_number(self.seed, place.task, place.ordinal, reader.size, attempt)
+            try:
+                prompt, inputs = reader.read(number, place.index)
+            except SampleError as error:
+                skipped.append(reader.skip(number, error))
+                continue
+            return Item(prompt, inputs, tuple(skipped))
+        last = skipped[-1]
+        raise RuntimeError(
+            f"task {reader.task.name!r}: {MAX_ATTEMPTS} samples in a row could not be used; the last was "
+            f"{last.where}: {last.why}: {last.detail}. Check the shards with scripts/make_shards.py --check."
+        )
+
+
+class EvalDataset(Dataset[Item]):
+    """Every sample of every task once; what cannot be used is reported and has no substitute."""
+
+    def __init__(self, readers: Sequence[TaskReader]) -> None:
+        self.readers = readers
+        self.places = [
+            Place(0, task, number)
+            for task, reader in enumerate(readers)
+            for number in range(reader.size)
+        ]
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __getitem__(self, number: int) -> Item:
+        place = self.places[number]
+        reader = self.readers[place.task]
+        try:
+            return Item(*reader.read(place.ordinal, number))
+        except SampleError as error:
+            return Item(None, None, (reader.skip(place.ordinal, error),))
+
+
+class StreamSampler(Sampler[list[Place]]):
+    """This rank's places of one iteration after another, without end."""
+
+    def __init__(
+        self, shares: Sequence[float], prompts_per_iteration: int, start: int, rank: int, ranks: int
+    ) -> None:
+        self.shares = shares
+        self.prompts_per_iteration = prompts_per_iteration
+        self.start = start
+        self.rank = rank
+        self.ranks = ranks
+
+    def __iter__(self) -> Iterator[list[Place]]:
+        iteration = self.start
+        while True:
+            places = batch_places(self.shares, self.prompts_per_iteration, iteration)
+            yield places[self.rank :: self.ranks]
+            iteration += 1
+
+
+class StridedBatches(Sampler[list[int]]):
+    """Every rank's part of a fixed set, in batches, no sample twice.
+
+    Lightning's own sampler repeats samples to even the ranks out, which would bias a score.
+    """
+
+    def __init__(self, size: int, batch_size: int, rank: int, ranks: int) -> None:
+        self.numbers = range(rank, size, ranks)
+        self.batch_size = batch_size
+
+    def __iter__(self) -> Iterator[list[int]]:
+        for start in range(0, len(self.numbers), self.batch_size):
+            yield list(self.numbers[start : start + self.batch_size])
+
+    def __len__(self) -> int:
+        return -(-len(self.numbers) // self.batch_size)
+
+
+@dataclass(frozen=True, slots=True)
+class Collate:
+    """Items -> PromptBatch; ``tasks`` names every task of the stream."""
+
+    tasks: tuple[str, ...]
+
+    def __call__(self, items: Sequence[Item]) -> PromptBatch:
+        """Gather the items of one batch."""
+        return PromptBatch(
+            prompts=[i.prompt for i in items if i.prompt is not None],
+            inputs=[i.inputs for i in items if i.inputs is not None],
+            tasks=self.tasks,
+            skipped=[skip for i in items for skip in i.skipped],
+        )

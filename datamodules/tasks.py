@@ -1,0 +1,35 @@
+"""What a user says about a task in YAML."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from datamodules.samples import DEFAULT_TEMPLATE
+from sapo_vl.types import Verifier
+
+
+@dataclass(frozen=True, kw_only=True)
+class TaskConfig:
+    """A named source of prompts with one verifier and one share of every batch.
+
+    Args:
+        name: how logs and reports call it.
+        shards: glob or brace pattern (or several) of WebDataset tar shards.
+        verifier: judges the responses, in training and in evaluation.
+        share: part of every training batch, relative to the other tasks' shares.
+        template: text of the question; may hold {question} and {options}.
+        max_samples: use only the first so many samples of the shards.
+    """
+
+    name: str
+    shards: str | list[str]
+    verifier: Verifier
+    share: float = 1.0
+    template: str = DEFAULT_TEMPLATE
+    max_samples: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.name in ("", "all", "mean", "accuracy"):
+            raise ValueError(f"data.tasks: {self.name!r} cannot be the name of a task")
+        if not self.share > 0:
+            raise ValueError(f"data.tasks: share of {self.name!r} is {self.share}; it must be positive")

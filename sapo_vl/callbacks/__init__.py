@@ -1,0 +1,22 @@
+"""Observers of what the modules return: they log, write and check, and never change training."""
+
+from sapo_vl.callbacks.checkpoint import IterationCheckpoint
+from sapo_vl.callbacks.gate import GateMonitor
+from sapo_vl.callbacks.parity import ParityCheck
+from sapo_vl.callbacks.results import AnswerWriter, ResultWriter
+from sapo_vl.callbacks.rewards import RewardMonitor
+from sapo_vl.callbacks.samples import SampleLog
+from sapo_vl.callbacks.skips import SkipLog
+from sapo_vl.callbacks.throughput import ThroughputMonitor
+
+__all__ = [
+    "AnswerWriter",
+    "GateMonitor",
+    "IterationCheckpoint",
+    "ParityCheck",
+    "ResultWriter",
+    "RewardMonitor",
+    "SampleLog",
+    "SkipLog",
+    "ThroughputMonitor",
+]

@@ -1,0 +1,74 @@
+"""Checkpoints between iterations, to go on from, and a Hugging Face folder, to use."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.utilities import rank_zero_info
+from typing_extensions import override
+
+
+class IterationCheckpoint(L.Callback):
+    """Save the whole training state every so many iterations, and the model when training ends.
+
+    ``checkpoints/iteration-000100.ckpt`` resumes with ``--ckpt_path``; ``hf/`` loads in transformers. A
+    rollout is never cut in half: hooks run between iterations.
+
+    Args:
+        every_n_iterations: how often; 0 saves at the end only.
+        keep_last: how many checkpoints to keep; older ones are removed after a new one is whole.
+        export: write ``hf/`` at the end.
+        folder: where to write; the logger's folder by default.
+    """
+
+    def __init__(
+        self,
+        every_n_iterations: int = 100,
+        keep_last: int = 2,
+        export: bool = True,
+        folder: str | None = None,
+    ) -> None:
+        if keep_last < 1:
+            raise ValueError(f"keep_last is {keep_last}; it must be at least 1")
+        self.every_n_iterations = every_n_iterations
+        self.keep_last = keep_last
+        self.export = export
+        self.folder = folder
+        self.saved: list[Path] = []
+
+    @override
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Any,
+        batch_idx: int,
+    ) -> None:
+        if self.every_n_iterations and (batch_idx + 1) % self.every_n_iterations == 0:
+            self._save(trainer, batch_idx + 1)
+
+    @override
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._save(trainer, trainer.fit_loop.epoch_loop.batch_progress.total.processed)
+        if not self.export:
+            return
+        folder = self._folder(trainer) / "hf"
+        if trainer.global_rank == 0:
+            pl_module.policy.save_pretrained(folder)  # type: ignore[operator,union-attr]
+        trainer.strategy.barrier("export")
+        rank_zero_info(f"model written to {folder}")
+
+    def _save(self, trainer: L.Trainer, iterations: int) -> None:
+        path = self._folder(trainer) / "checkpoints" / f"iteration-{iterations:06d}.ckpt"
+        if path in self.saved:
+            return
+        trainer.save_checkpoint(path)
+        self.saved.append(path)
+        while len(self.saved) > self.keep_last:
+            trainer.strategy.remove_checkpoint(self.saved.pop(0))
+
+    def _folder(self, trainer: L.Trainer) -> Path:
+        return Path(self.folder or trainer.log_dir or trainer.default_root_dir)

@@ -1,0 +1,87 @@
+"""How answers are written: one JSON line a prompt, its images beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from sapo_vl.types import Answers, Prompt, Verdict
+
+_MAGIC = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpg", b"RIFF": "webp"}
+
+
+def question_of(prompt: Prompt) -> str:
+    """The text of a prompt's last message, with a mark where each image stands."""
+    content = prompt.messages[-1]["content"]
+    if isinstance(content, str):
+        return content
+    marks = {"image": "[image]", "video": "[video]"}
+    return " ".join(marks.get(p["type"]) or str(p["text"]) for p in content)
+
+
+def write_images(prompt: Prompt, folder: Path) -> list[str]:
+    """Write a prompt's images under ``folder/images``, named by content; returns paths relative to folder."""
+    names = []
+    for data in prompt.images:
+        extension = next((e for magic, e in _MAGIC.items() if data.startswith(magic)), "bin")
+        name = f"images/{hashlib.sha256(data).hexdigest()[:16]}.{extension}"
+        path = folder / name
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        names.append(name)
+    return names
+
+
+def answers_record(
+    answers: Answers,
+    folder: Path,
+    stage: str,
+    iteration: int,
+    advantages: Iterable[float] | None = None,
+) -> dict[str, Any]:
+    """One line of samples.jsonl."""
+    prompt, n = answers.prompt, len(answers.texts)
+    verdicts: list[Verdict | None] = list(answers.verdicts) or [None] * n
+    advantage: list[float | None] = list(advantages) if advantages is not None else [None] * n
+    rows = zip(
+        answers.texts, verdicts, answers.lengths, answers.finished, advantage, strict=True
+    )
+    return {
+        "stage": stage,
+        "iteration": iteration,
+        "task": prompt.task,
+        "key": prompt.key,
+        "question": question_of(prompt),
+        "options": dict(prompt.options),
+        "images": write_images(prompt, folder),
+        "reference": prompt.reference,
+        "sampling": answers.sampling,
+        "responses": [_response(*row) for row in rows],
+    }
+
+
+def _response(
+    text: str, verdict: Verdict | None, length: int, finished: bool, advantage: float | None
+) -> dict[str, Any]:
+    response: dict[str, Any] = {"text": text, "length": length, "finished": finished}
+    if verdict is not None:
+        response |= {
+            "score": verdict.score,
+            "extracted": verdict.extracted,
+            "status": verdict.status,
+            "reason": verdict.reason,
+        }
+    if advantage is not None:
+        response["advantage"] = advantage
+    return response
+
+
+def append_lines(path: Path, records: Iterable[dict[str, Any]]) -> None:
+    """Add records to a JSONL file, making its folder if need be."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("a", encoding="utf-8") as file:
+        file.writelines(json.dumps(r, ensure_ascii=False) + "\n" for r in records)

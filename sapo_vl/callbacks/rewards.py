@@ -1,0 +1,74 @@
+"""reward/*, rollout/* and policy/*: how good, how long, how certain the responses of an iteration are."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import lightning as L
+import torch
+from typing_extensions import override
+
+from sapo_vl.advantage import informative_groups
+from sapo_vl.callbacks.means import Mean, log_means, masked_mean
+from sapo_vl.types import IterationOutput, PromptBatch
+
+
+class RewardMonitor(L.Callback):
+    """Log rewards (also by task), lengths, entropy, loss and gradient norm of every iteration.
+
+    ``policy/entropy`` is that of the policy before the iteration's updates, over its own samples;
+    ``policy/kl_rollout`` estimates KL(rollout policy || old policy) over the same tokens.
+    """
+
+    @override
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: PromptBatch,
+        batch_idx: int,
+    ) -> None:
+        output: IterationOutput = outputs["iteration"]
+        means = _rewards(output, batch) | _rollout(output) | _policy(output)
+        shown = ("reward/mean", "reward/accuracy", "policy/entropy")
+        log_means(trainer, pl_module, means, prog_bar=shown)
+
+
+def _rewards(output: IterationOutput, batch: PromptBatch) -> dict[str, Mean]:
+    reward_PG, n = output.reward_PG, output.reward_PG.numel()
+    means: dict[str, Mean] = {
+        "reward/mean": (reward_PG.sum(), n),
+        "reward/accuracy": ((reward_PG == 1).sum(), n),
+        "reward/uniform_groups_share": (
+            (~informative_groups(reward_PG)).sum(),
+            len(reward_PG),
+        ),
+    }
+    for status in ("no_answer", "error", "timeout"):
+        means[f"reward/{status}_share"] = (sum(v.status == status for v in output.verdicts), n)
+    for task in batch.tasks:
+        own = torch.tensor([prompt.task == task for prompt in batch.prompts])
+        means[f"reward/{task}"] = (reward_PG[own].sum(), own.sum() * reward_PG.shape[1])
+    return means
+
+
+def _rollout(output: IterationOutput) -> dict[str, Mean]:
+    rollout = output.rollout
+    length_B = rollout.length_B
+    return {
+        "rollout/length_mean": (length_B.sum(), len(length_B)),
+        "rollout/truncated_share": ((~rollout.finished_B).sum(), len(length_B)),
+        "rollout/tokens": (length_B.sum(), 1),
+    }
+
+
+def _policy(output: IterationOutput) -> dict[str, Mean]:
+    mask_BT, n = output.rollout.mask_BT, len(output.updates)
+    return {
+        "policy/entropy": masked_mean(output.entropy_BT, mask_BT),
+        "policy/kl_rollout": masked_mean(output.rollout.logp_BT - output.old_logp_BT, mask_BT),
+        "policy/loss": (sum(u.loss for u in output.updates), n),
+        "policy/grad_norm": (sum(u.grad_norm for u in output.updates), n),
+        "policy/lr": (sum(u.lr for u in output.updates), n),
+    }

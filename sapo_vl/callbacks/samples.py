@@ -1,0 +1,52 @@
+"""samples.jsonl: sampled training answers with their images, on disk as the run goes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from typing_extensions import override
+
+from sapo_vl.callbacks.records import answers_record, append_lines
+from sapo_vl.evaluation import answers_of
+from sapo_vl.types import IterationOutput, PromptBatch
+
+
+class SampleLog(L.Callback):
+    """Write a few prompts with all their responses every so many iterations (rank 0 only).
+
+    Args:
+        every_n_iterations: how often.
+        prompts: how many prompts each time.
+    """
+
+    def __init__(self, every_n_iterations: int = 10, prompts: int = 4) -> None:
+        self.every_n_iterations = every_n_iterations
+        self.prompts = prompts
+
+    @override
+    def on_train_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: PromptBatch,
+        batch_idx: int,
+    ) -> None:
+        output: IterationOutput = outputs["iteration"]
+        log_dir = trainer.log_dir  # asks all ranks
+        if output.iteration % self.every_n_iterations or trainer.global_rank or log_dir is None:
+            return
+        folder = Path(log_dir)
+        answers = answers_of(batch.prompts, output.rollout, output.verdicts, "train")
+        # A window that moves with the iteration, so that no task is always left out.
+        start = output.iteration // self.every_n_iterations * self.prompts
+        chosen = [(start + k) % len(answers) for k in range(min(self.prompts, len(answers)))]
+        records = [
+            answers_record(
+                answers[i], folder, "train", output.iteration, output.advantage_PG[i].tolist()
+            )
+            for i in chosen
+        ]
+        append_lines(folder / "samples.jsonl", records)

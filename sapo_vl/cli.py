@@ -1,0 +1,37 @@
+"""The command line: ``sapo-vl fit | validate | test | predict --config A.yaml [--config B.yaml ...]``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
+from lightning.pytorch import LightningDataModule
+from typing_extensions import override
+
+from sapo_vl.modules.base import PolicyModule
+
+
+class SapoCLI(LightningCLI):
+    """LightningCLI whose model and data are chosen by class_path."""
+
+    @override
+    def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        # Said once: the run's seed, and the folder that model and processor come from.
+        parser.link_arguments("seed_everything", "model.init_args.seed")
+        parser.link_arguments("seed_everything", "data.init_args.seed")
+        parser.link_arguments("model.init_args.policy.path", "data.init_args.processor")
+
+
+def main(args: Any = None) -> SapoCLI:
+    """Run the command line; ``args`` stands in for ``sys.argv`` in tests."""
+    return SapoCLI(
+        PolicyModule,
+        LightningDataModule,
+        subclass_mode_model=True,
+        subclass_mode_data=True,
+        auto_configure_optimizers=False,
+        seed_everything_default=0,
+        save_config_kwargs={"overwrite": True},
+        parser_kwargs={"parser_mode": "yaml"},
+        args=args,
+    )

@@ -1,0 +1,280 @@
+"""SAPOModule: one training step is one iteration of Soft Adaptive Policy Optimization (arXiv 2511.20347).
+
+    roll out G responses to each prompt           rollout/
+    verify them                                   verifiers/, evaluation/judge.py
+    advantages within each group                  advantage.py
+    old log-probs under the code that trains      policy/
+    for each of the iteration's mini-batches:     updates
+        accumulate the objective's gradient over micro-batches, clip, step
+
+Manual optimization, because an iteration holds several optimizer steps, and because a rollout that lived in a
+loader would be drawn a step too early and have its log-probs rounded by the precision plugin.
+
+Shape letters: P prompts on this rank, G group size, B = P * G responses, T response tokens.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Literal
+
+import torch
+from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
+from lightning.pytorch.utilities import rank_zero_warn
+from torch import Tensor
+from typing_extensions import override
+
+from sapo_vl.advantage import group_advantages, informative_groups
+from sapo_vl.evaluation import judge
+from sapo_vl.modules.base import PolicyModule, adamw, constant_lr
+from sapo_vl.modules.batching import deal_prompts, micro_batches, rows_of
+from sapo_vl.objectives import SAPO, Objective
+from sapo_vl.policy import PolicyConfig
+from sapo_vl.rollout import RolloutEngine, Sampler
+from sapo_vl.types import (
+    IterationOutput,
+    PromptBatch,
+    Rollout,
+    Sampling,
+    UpdateOutput,
+    Verdict,
+)
+
+Std = Literal["population", "sample", "none"]
+
+
+class SAPOModule(PolicyModule):
+    """Reinforcement learning on verifiable rewards with the soft adaptive gate.
+
+    Args:
+        policy: the model, its frozen parts, how it is run.
+        objective: the loss; SAPO with the paper's temperatures by default.
+        sampling: how responses are drawn in training; ``group_size`` is G.
+        updates_per_iteration: mini-batches, one optimizer step each, that a rollout is dealt into (the
+            paper: 2 for vision-language models, 4 for text). With 1 the ratio is always 1 and the gate
+            does nothing.
+        micro_batch_size: responses per forward and backward; changes memory, never the gradient.
+        advantage_std: what divides the advantages: the group's standard deviation over G ("population") or
+            G - 1 ("sample"), or nothing ("none").
+        truncated: what a response cut at max_new_tokens is worth: "judge" asks the verifier, "zero" is 0.
+        gradient_clip_norm: largest gradient norm of an update; 0 turns clipping off.
+        evaluation: name -> how answers are drawn in validation and test; greedy by default.
+        rollout: the engine that draws responses.
+        optimizer: made from the trainable parameters.
+        lr_scheduler: stepped once an update.
+        seed: of every draw in the run.
+    """
+
+    def __init__(
+        self,
+        policy: PolicyConfig,
+        objective: Objective = SAPO(),  # noqa: B008 (frozen)
+        sampling: Sampling = Sampling(),  # noqa: B008 (frozen)
+        updates_per_iteration: int = 2,
+        micro_batch_size: int = 16,
+        advantage_std: Std = "population",
+        truncated: Literal["judge", "zero"] = "judge",
+        gradient_clip_norm: float = 1.0,
+        evaluation: dict[str, Sampling] | None = None,
+        rollout: RolloutEngine = Sampler(),  # noqa: B008 (frozen)
+        optimizer: OptimizerCallable = adamw,
+        lr_scheduler: LRSchedulerCallable = constant_lr,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(policy, evaluation, rollout, optimizer, lr_scheduler, seed)
+        _check(sampling, updates_per_iteration, micro_batch_size)
+        self.automatic_optimization = False
+        self.objective = objective
+        self.sampling = sampling
+        self.updates_per_iteration = updates_per_iteration
+        self.micro_batch_size = micro_batch_size
+        self.advantage_std: Std = advantage_std
+        self.truncated = truncated
+        self.gradient_clip_norm = gradient_clip_norm
+
+    @override
+    def on_fit_start(self) -> None:
+        super().on_fit_start()
+        if self.updates_per_iteration == 1:
+            rank_zero_warn(
+                "model.updates_per_iteration is 1: every ratio is 1, so the gate is inert and SAPO is plain "
+                "policy gradient. The paper makes 2 updates for vision-language models, 4 for text."
+            )
+
+    @property
+    def iteration(self) -> int:
+        """Iterations done so far, over resumes."""
+        return self.trainer.global_step // self.updates_per_iteration
+
+    @override
+    def training_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, IterationOutput]:
+        iteration, seconds = self.iteration, dict[str, float]()
+        with _clock(seconds, "rollout"):
+            rollout = self.rollout(self.policy, batch, self.sampling, (self.seed, iteration))
+        with _clock(seconds, "verify"):
+            verdicts = judge(batch.prompts, rollout)
+            reward_PG = self._rewards(rollout, verdicts)
+        advantage_PG = group_advantages(reward_PG, std=self.advantage_std)
+        with _clock(seconds, "old_logp"):
+            old_logp_BT, entropy_BT = self._old_scores(batch, rollout)
+        with _clock(seconds, "update"):
+            updates = [
+                self._update(batch, rollout, old_logp_BT, advantage_PG, prompts)
+                for prompts in deal_prompts(
+                    [p.task for p in batch.prompts], self.updates_per_iteration
+                )
+            ]
+        output = IterationOutput(
+            iteration=iteration,
+            rollout=rollout,
+            verdicts=verdicts,
+            reward_PG=reward_PG,
+            advantage_PG=advantage_PG,
+            old_logp_BT=old_logp_BT,
+            entropy_BT=entropy_BT,
+            updates=tuple(updates),
+            seconds=seconds,
+        )
+        return {"iteration": output}
+
+    def _rewards(self, rollout: Rollout, verdicts: tuple[Verdict, ...]) -> Tensor:
+        score_B = torch.tensor([v.score for v in verdicts], device=self.device)
+        if self.truncated == "zero":
+            score_B = score_B * rollout.finished_B
+        return score_B.view(-1, rollout.group_size)
+
+    @torch.no_grad()
+    def _old_scores(self, batch: PromptBatch, rollout: Rollout) -> tuple[Tensor, Tensor]:
+        """Log-probs and entropies of the policy before the first update, both [B, T]."""
+        logp_BT = torch.zeros_like(rollout.logp_BT)
+        entropy_BT = torch.zeros_like(rollout.logp_BT)
+        every_row = torch.arange(len(logp_BT))
+        for rows, _ in micro_batches(every_row, self.micro_batch_size):
+            scores = self._score(batch, rollout, rows)
+            t = scores.logp_BT.shape[1]
+            logp_BT[rows, :t] = scores.logp_BT
+            entropy_BT[rows, :t] = scores.entropy_BT
+        return logp_BT, entropy_BT
+
+    def _update(
+        self,
+        batch: PromptBatch,
+        rollout: Rollout,
+        old_logp_BT: Tensor,
+        advantage_PG: Tensor,
+        prompts: list[int],
+    ) -> UpdateOutput:
+        """One optimizer step on the responses to ``prompts``."""
+        optimizer: Any = self.optimizers()
+        optimizer.zero_grad()
+        rows, denominator = self._rows_to_score(advantage_PG, prompts)
+        advantage_B = advantage_PG.flatten()
+        loss, pieces = 0.0, []
+        for part, is_last in micro_batches(rows, self.micro_batch_size):
+            with optimizer.toggle_model(sync_grad=is_last):
+                scores = self._score(batch, rollout, part)
+                t = scores.logp_BT.shape[1]
+                mask_NT = rollout.mask_BT[part, :t]
+                out = self.objective(
+                    scores.logp_BT,
+                    old_logp_BT[part, :t],
+                    advantage_B[part],
+                    mask_NT,
+                    denominator=denominator,
+                )
+                self.manual_backward(out.loss)
+            loss += float(out.loss.detach())
+            pieces.append((part, t, out.stats))
+        lr = optimizer.param_groups[0]["lr"]
+        grad_norm = self._step(optimizer)
+        return UpdateOutput(
+            loss=loss,
+            grad_norm=grad_norm,
+            lr=lr,
+            advantage_N=advantage_B[rows],
+            mask_NT=rollout.mask_BT[rows],
+            log_ratio_NT=_stack(pieces, "log_ratio_BT", rollout),
+            gate_NT=_stack(pieces, "gate_BT", rollout),
+        )
+
+    def _rows_to_score(
+        self, advantage_PG: Tensor, prompts: list[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Rows whose gradient is not zero, and the sequences of this update, uniform groups included.
+
+        A group whose rewards are all equal has no gradient: it is not scored, but it still counts in the mean
+        over groups. One group always stays, since every rank has to run a backward pass. The count is the
+        mean over ranks: data-parallel strategies average gradients.
+        """
+        g = advantage_PG.shape[1]
+        count = torch.tensor(float(len(prompts) * g), device=self.device)
+        denominator = self.trainer.strategy.reduce(count, reduce_op="mean")
+        carrying = informative_groups(advantage_PG).tolist()
+        kept = [p for p in prompts if carrying[p]] or prompts[:1]
+        return rows_of(kept, g), denominator
+
+    def _score(self, batch: PromptBatch, rollout: Rollout, rows: Tensor) -> Any:
+        """Score rows of the rollout, trimmed to the longest of them."""
+        prompts, own = torch.unique(rows // rollout.group_size, return_inverse=True)
+        mask_NT = rollout.mask_BT[rows]
+        t = max(1, int(mask_NT.sum(1).max()))
+        return self.policy.score(
+            [batch.inputs[i] for i in prompts.tolist()],
+            own.to(self.device),
+            rollout.response_ids_BT[rows, :t],
+            mask_NT[:, :t],
+            self.sampling.temperature,
+        )
+
+    def _step(self, optimizer: Any) -> float:
+        """Clip, step, schedule; returns the gradient norm before clipping."""
+        gradients = [p.grad for p in self.policy.parameters() if p.grad is not None]
+        norm = float(torch.nn.utils.get_total_norm(gradients)) if gradients else 0.0
+        if self.gradient_clip_norm:
+            self.clip_gradients(optimizer, self.gradient_clip_norm, "norm")
+        optimizer.step()
+        scheduler: Any = self.lr_schedulers()
+        scheduler.step()
+        return norm
+
+
+@contextmanager
+def _clock(seconds: dict[str, float], name: str) -> Iterator[None]:
+    start = time.perf_counter()
+    yield
+    seconds[name] = time.perf_counter() - start
+
+
+def _stack(
+    pieces: list[tuple[Tensor, int, Mapping[str, Tensor]]], name: str, rollout: Rollout
+) -> Tensor:
+    """Join one statistic of the micro-batches, widened again to the rollout's T."""
+    total = rollout.mask_BT.shape[1]
+    return torch.cat(
+        [torch.nn.functional.pad(stats[name], (0, total - t)) for _, t, stats in pieces]
+    )
+
+
+def _check(sampling: Sampling, updates_per_iteration: int, micro_batch_size: int) -> None:
+    if sampling.group_size < 2:
+        raise ValueError(
+            "model.sampling.group_size is 1: a response is judged against its group, so every advantage "
+            "would be 0; use 2 or more (8 or 16 are usual)"
+        )
+    if sampling.top_p != 1 or sampling.top_k != 0:
+        raise ValueError(
+            "model.sampling: top_p must be 1 and top_k 0 in training; a truncated distribution has other "
+            "probabilities than the ones that are trained, and the ratios would be biased"
+        )
+    if sampling.temperature == 0:
+        raise ValueError(
+            "model.sampling.temperature is 0: greedy responses of a group are all the same"
+        )
+    if updates_per_iteration < 1:
+        raise ValueError(
+            f"model.updates_per_iteration is {updates_per_iteration}; it must be at least 1"
+        )
+    if micro_batch_size < 1:
+        raise ValueError(f"model.micro_batch_size is {micro_batch_size}; it must be at least 1")

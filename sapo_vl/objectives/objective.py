@@ -1,0 +1,59 @@
+"""What every objective promises, and the check of what it is called with."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from torch import Tensor
+
+from sapo_vl.types import LossOutput
+
+
+@runtime_checkable
+class Objective(Protocol):
+    """A loss over sampled responses: numbers in its constructor, tensors in its call."""
+
+    def __call__(
+        self,
+        logp_BT: Tensor,
+        old_logp_BT: Tensor,
+        advantage_B: Tensor,
+        mask_BT: Tensor,
+        *,
+        denominator: float | Tensor | None = None,
+    ) -> LossOutput:
+        """Return the loss to be minimised and the per-token statistics.
+
+        Args:
+            logp_BT: log-probs of the policy, float [B, T]; the only argument that gets a gradient.
+            old_logp_BT: log-probs of the old policy, float [B, T].
+            advantage_B: one advantage per response, float [B].
+            mask_BT: true on response tokens, bool (or 0/1) [B, T].
+            denominator: number of responses in the whole update, over all micro-batches and ranks;
+                None: B.
+        """
+        ...
+
+
+def check_shapes(
+    logp_BT: Tensor, old_logp_BT: Tensor, advantage_B: Tensor, mask_BT: Tensor
+) -> None:
+    """Refuse shapes that would broadcast into a wrong loss silently.
+
+    Shapes: three tensors [B, T] and one [B], any dtype.
+
+    Raises:
+        ValueError: a shape differs; the message names the argument.
+    """
+    if logp_BT.ndim != 2:
+        raise ValueError(f"logp_BT has shape {tuple(logp_BT.shape)}; it must be [B, T]")
+    for name, tensor, shape in (
+        ("old_logp_BT", old_logp_BT, logp_BT.shape),
+        ("mask_BT", mask_BT, logp_BT.shape),
+        ("advantage_B", advantage_B, logp_BT.shape[:1]),
+    ):
+        if tensor.shape != shape:
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}; with logp_BT of shape "
+                f"{tuple(logp_BT.shape)} it must be {tuple(shape)}"
+            )

@@ -1,0 +1,124 @@
+"""Lay unpadded prompts (and responses) out as the padded tensors a forward pass takes.
+
+Shape letters: P prompts, S prompt tokens (padded), B rows, T response tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sapo_vl.types import PromptInputs
+
+# media key of the pixels -> (name in mm_encoder_outputs, key of the grid)
+PIXELS = {
+    "pixel_values": ("image", "image_grid_thw"),
+    "pixel_values_videos": ("video", "video_grid_thw"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Padded:
+    """Rows of token ids with their attention mask and M-RoPE positions."""
+
+    input_ids: Tensor  # int64 [rows, length]
+    mask: Tensor  # int64 [rows, length], 1 on real tokens
+    positions: Tensor  # int64 [3, rows, length]: temporal, height, width
+    next_position: Tensor  # int64 [rows]: the position of the token after the last real one
+
+
+def prompt_positions(backbone: Any, inputs: PromptInputs) -> Tensor:
+    """M-RoPE positions of one prompt, int64 [3, S], from the model's own rule."""
+    grids = {k: v for k, v in inputs.media.items() if k not in PIXELS}
+    positions, _ = backbone.get_rope_index(
+        input_ids=inputs.input_ids_S[None],
+        mm_token_type_ids=inputs.mm_token_type_ids_S[None],
+        **grids,
+    )
+    return positions[:, 0]
+
+
+def pad_left(backbone: Any, prompts: Sequence[PromptInputs], pad_id: int) -> Padded:
+    """Prompts that end together at the last column, ready to be continued."""
+    lengths = [len(p.input_ids_S) for p in prompts]
+    width, device = max(lengths), prompts[0].input_ids_S.device
+    input_ids = torch.full((len(prompts), width), pad_id, device=device)
+    mask = torch.zeros_like(input_ids)
+    positions = torch.zeros(3, len(prompts), width, dtype=torch.long, device=device)
+    next_position = torch.zeros(len(prompts), dtype=torch.long, device=device)
+    for row, (prompt, length) in enumerate(zip(prompts, lengths, strict=True)):
+        start = width - length
+        input_ids[row, start:] = prompt.input_ids_S
+        mask[row, start:] = 1
+        own = prompt_positions(backbone, prompt)
+        positions[:, row, start:] = own
+        next_position[row] = own.max() + 1
+    return Padded(input_ids, mask, positions, next_position)
+
+
+def join_right(
+    backbone: Any,
+    prompts: Sequence[PromptInputs],
+    prompt_of_row_B: Tensor,
+    response_ids_BT: Tensor,
+    mask_BT: Tensor,
+    pad_id: int,
+) -> Padded:
+    """Whole sequences, prompt and response together, padded on the right."""
+    lengths = [len(p.input_ids_S) for p in prompts]
+    rows, t = response_ids_BT.shape
+    width, device = max(lengths) + t, response_ids_BT.device
+    own = [prompt_positions(backbone, p) for p in prompts]
+    input_ids = torch.full((rows, width), pad_id, device=device)
+    mask = torch.zeros_like(input_ids)
+    positions = torch.zeros(3, rows, width, dtype=torch.long, device=device)
+    next_position = torch.zeros(rows, dtype=torch.long, device=device)
+    steps = torch.arange(t, device=device)
+    for row, index in enumerate(prompt_of_row_B.tolist()):
+        s = lengths[index]
+        input_ids[row, :s] = prompts[index].input_ids_S
+        input_ids[row, s : s + t] = response_ids_BT[row]
+        mask[row, :s] = 1
+        mask[row, s : s + t] = mask_BT[row].long()
+        positions[:, row, :s] = own[index]
+        next_position[row] = own[index].max() + 1
+        positions[:, row, s : s + t] = next_position[row] + steps
+    return Padded(input_ids, mask, positions, next_position)
+
+
+def encode_media(
+    backbone: Any, prompts: Sequence[PromptInputs], order: Sequence[int]
+) -> dict[str, Any]:
+    """Run the vision tower once over the prompts' media; lay the features out in row order.
+
+    ``order`` names the prompt of each row, so that a group's rows share one pass through the tower (their
+    gradients add up). Returns what the model takes as ``mm_encoder_outputs``; empty without media.
+    """
+    outputs: dict[str, Any] = {}
+    for pixels, (name, grid) in PIXELS.items():
+        having = [i for i, p in enumerate(prompts) if pixels in p.media]
+        if not having:
+            continue
+        features = getattr(backbone, f"get_{name}_features")(
+            torch.cat([prompts[i].media[pixels] for i in having]),
+            torch.cat([prompts[i].media[grid] for i in having]),
+            return_dict=True,
+        )
+        items: dict[int, list[int]] = {}  # prompt -> places of its images among all of them
+        place = 0
+        for i in having:
+            count = len(prompts[i].media[grid])
+            items[i] = list(range(place, place + count))
+            place += count
+        wanted = [k for i in order for k in items.get(i, [])]
+        features.pooler_output = [features.pooler_output[k] for k in wanted]
+        if getattr(features, "deepstack_features", None):
+            features.deepstack_features = [
+                [layer[k] for k in wanted] for layer in features.deepstack_features
+            ]
+        outputs[name] = features
+    return outputs

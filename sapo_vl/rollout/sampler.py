@@ -1,0 +1,120 @@
+"""The in-process sampler: each prompt and image is read once, its cache repeated over the group.
+
+Shape letters: P prompts, G group size, B = P * G rows, T response tokens, V vocabulary.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sapo_vl.policy import Policy
+from sapo_vl.rollout.draws import Seed, pick, restrict, uniform_draws
+from sapo_vl.types import PromptBatch, PromptInputs, Rollout, Sampling
+
+
+@dataclass(frozen=True)
+class Sampler:
+    """Sample with the policy's own weights.
+
+    Args:
+        max_rows: responses decoded at a time; more prompts go through in several passes. Bounds memory.
+    """
+
+    max_rows: int = 256
+
+    def __call__(
+        self, policy: Policy, batch: PromptBatch, sampling: Sampling, seed: Seed
+    ) -> Rollout:
+        """Draw ``sampling.group_size`` responses to every prompt of ``batch``.
+
+        The log-probs returned are those of the temperature alone: top_p and top_k do not renormalise them.
+        Leaves the policy's mode as it was.
+        """
+        was_training = policy.training
+        policy.eval()
+        try:
+            with torch.no_grad():
+                return self._sample(policy, batch, sampling, seed)
+        finally:
+            policy.train(was_training)
+
+    def _sample(
+        self, policy: Policy, batch: PromptBatch, sampling: Sampling, seed: Seed
+    ) -> Rollout:
+        g, t = sampling.group_size, sampling.max_new_tokens
+        rows = len(batch) * g
+        device = policy.device
+        ids_BT = torch.full((rows, t), policy.pad_id, device=device)
+        logp_BT = torch.zeros(rows, t, device=device)
+        mask_BT = torch.zeros(rows, t, dtype=torch.bool, device=device)
+        per_pass = max(1, self.max_rows // g)
+        for start in range(0, len(batch), per_pass):
+            stop = min(start + per_pass, len(batch))
+            index = [prompt.index for prompt in batch.prompts[start:stop]]
+            uniform_BT = uniform_draws(seed, index, g, t).to(device)
+            out = slice(start * g, stop * g)
+            _decode(
+                policy,
+                batch.inputs[start:stop],
+                sampling,
+                uniform_BT,
+                ids_BT[out],
+                logp_BT[out],
+                mask_BT[out],
+            )
+        longest = max(1, int(mask_BT.sum(1).max()))
+        ids_BT, logp_BT, mask_BT = ids_BT[:, :longest], logp_BT[:, :longest], mask_BT[:, :longest]
+        eos = torch.tensor(policy.eos_ids, device=device)
+        finished_B = (torch.isin(ids_BT, eos) & mask_BT).any(1)
+        texts = [
+            policy.tokenizer.decode(ids[keep], skip_special_tokens=True)
+            for ids, keep in zip(ids_BT.cpu(), mask_BT.cpu(), strict=True)
+        ]
+        return Rollout(
+            group_size=g,
+            response_ids_BT=ids_BT,
+            mask_BT=mask_BT,
+            logp_BT=logp_BT,
+            finished_B=finished_B,
+            texts=tuple(texts),
+        )
+
+
+def _decode(
+    policy: Policy,
+    inputs: Sequence[PromptInputs],
+    sampling: Sampling,
+    uniform_BT: Tensor,
+    ids_BT: Tensor,
+    logp_BT: Tensor,
+    mask_BT: Tensor,
+) -> None:
+    """Fill ``ids_BT``, ``logp_BT`` and ``mask_BT``; rows that have ended leave the batch."""
+    device = uniform_BT.device
+    eos = torch.tensor(policy.eos_ids, device=device)
+    prefix = policy.prefill(inputs)
+    prefix.select(torch.arange(len(inputs), device=device).repeat_interleave(sampling.group_size))
+    hidden, rows = prefix.last_hidden, torch.arange(len(uniform_BT), device=device)
+    for step in range(sampling.max_new_tokens):
+        logp_BV = policy.log_probs(hidden, sampling.temperature or 1.0)
+        if sampling.temperature == 0:
+            token_B = logp_BV.argmax(-1)
+        else:
+            kept = restrict(logp_BV, sampling.top_p, sampling.top_k)
+            token_B = pick(kept, uniform_BT[rows, step])
+        ids_BT[rows, step] = token_B
+        logp_BT[rows, step] = logp_BV.gather(-1, token_B[:, None]).squeeze(-1)
+        mask_BT[rows, step] = True
+        alive = (~torch.isin(token_B, eos)).nonzero().squeeze(-1)
+        if len(alive) == 0 or step + 1 == sampling.max_new_tokens:
+            return
+        if len(alive) < len(rows):
+            prefix.select(alive)
+            rows, token_B = rows[alive], token_B[alive]
+        hidden = policy.forward_tokens(
+            prefix, token_B[:, None], torch.ones_like(token_B[:, None])
+        )[:, -1]

@@ -1,0 +1,138 @@
+r"""Reads the one number a short answer states: digits or English words, exact as a fraction."""
+
+from __future__ import annotations
+
+import re
+from fractions import Fraction
+
+from sapo_vl.verifiers.plain import MAX_CHARS, plain
+
+_ONES = dict(
+    zip("zero one two three four five six seven eight nine".split(), range(10), strict=True)
+)
+_TEENS = dict(
+    zip(
+        "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(),
+        range(10, 20),
+        strict=True,
+    )
+)
+_TENS = dict(
+    zip(
+        "twenty thirty forty fifty sixty seventy eighty ninety".split(),
+        range(20, 100, 10),
+        strict=True,
+    )
+)
+_SCALES = {"dozen": 12, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_WORDS = {**_ONES, **_TEENS, **_TENS}
+
+_ONE = "|".join(_ONES)
+_SMALL = rf"(?:(?:{'|'.join(_TENS)})(?:[-\s](?:{_ONE}))?|{'|'.join(_TEENS)}|{_ONE})"
+_WORD_NUMBER = rf"(?:{_SMALL}\s+)?hundred(?:\s+(?:and\s+)?{_SMALL})?|{_SMALL}"
+_DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
+_QUANTITY = re.compile(
+    # A sign counts only where nothing stands before it: 3-4 is a range, not 3 and -4.
+    r"(?P<sign>(?<![\w.)])-\s*[$€£¥]?|\b(?:minus|negative)\s+)?"
+    rf"(?:(?<![\w.])(?P<digits>{_DIGITS})(?:e(?P<exponent>[+-]?\d{{1,3}})(?!\w)|/(?P<below>\d+))?"
+    # No hyphen around words: one-third and six-year-old state no number.
+    rf"|(?<![\w-])(?P<words>{_WORD_NUMBER})(?![\w-]))"
+    rf"(?:\s*(?P<scale>{'|'.join(_SCALES)})\b)?",
+    re.IGNORECASE,
+)
+_BARE = re.compile(rf"-?(?:{_DIGITS})(?:/\d+)?")
+_POWER_OF_TEN = re.compile(r"\s*(?:\\times|\\cdot|×|\*|x)\s*10\s*\^\s*\{?\s*([+-]?\d{1,3})\s*\}?")
+_FRACTION = re.compile(r"\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}")
+_UNIT_POWER = re.compile(r"(?<=[A-Za-z])\s*\^\s*\{?[23]\}?|\b([cdkm]?m)[23]\b")
+_DEGREE = re.compile(r"\^\s*\{?\s*(?:\\circ|°)\s*\}?|\\circ|\\degree|°")
+_HEDGE = re.compile(r"\\(?:approx|sim)(?![A-Za-z])")
+_FORMULA = re.compile(r"[\\√π^]")
+_OPERATOR = re.compile(r"[-+*/=<>]")
+_MAX_DIGITS = 100  # of one number
+
+
+def read_number(text: str) -> Fraction | None:
+    """Return the number that ``text`` states, or None where there is none or more than one.
+
+    Units, percent and currency signs, and words around the number are passed over: "7 cats",
+    "about 7", "50%" (which is 50), "$1,024.50". Numbers that repeat the same value are one, as in
+    "7 (seven)"; an enumeration ("1 2 3"), a range, a formula, a time of day state none.
+    """
+    if len(text) > MAX_CHARS:
+        return None
+    cleaned = _clean(text)
+    if _FORMULA.search(cleaned):
+        return None
+    values: set[Fraction] = set()
+    end = 0
+    for match in _QUANTITY.finditer(cleaned):
+        between = cleaned[end : match.start()]
+        # A digit outside every quantity, as in x7 or 12:30:00h5, would be a number not looked at.
+        if _holds_digit(between) or (values and _OPERATOR.search(between)):
+            return None
+        value = _value(match)
+        if value is None:
+            return None
+        values.add(value)
+        end = match.end()
+    if len(values) != 1 or _holds_digit(cleaned[end:]):
+        return None
+    return values.pop()
+
+
+def read_numbers(text: str) -> tuple[Fraction, ...] | None:
+    """Return the numbers of a list such as "[2007, 2008]", or the one number of another text."""
+    stripped = text.strip()
+    if not (len(stripped) <= MAX_CHARS and stripped.startswith("[") and stripped.endswith("]")):
+        number = read_number(text)
+        return None if number is None else (number,)
+    numbers = [read_number(part) for part in stripped[1:-1].split(",")]
+    found = tuple(number for number in numbers if number is not None)
+    return found if len(found) == len(numbers) else None
+
+
+def bare_number(text: str) -> Fraction | None:
+    """Return the value of a text that is a number and nothing else; no units, no words."""
+    text = plain(text) if len(text) <= MAX_CHARS else ""
+    match = _BARE.fullmatch(text)
+    return read_number(text) if match else None
+
+
+def _clean(text: str) -> str:
+    text = _FRACTION.sub(r" \1/\2", plain(text))
+    text = _POWER_OF_TEN.sub(r"e\1", text)
+    text = _HEDGE.sub(" ", _DEGREE.sub(" ", text))
+    return _UNIT_POWER.sub(r"\1", text)
+
+
+def _holds_digit(text: str) -> bool:
+    return any(char.isdecimal() for char in text)
+
+
+def _value(match: re.Match[str]) -> Fraction | None:
+    value = _from_words(match["words"]) if match["words"] else _from_digits(match)
+    if value is None:
+        return None
+    value *= _SCALES[match["scale"].lower()] if match["scale"] else 1
+    return -value if match["sign"] else value
+
+
+def _from_digits(match: re.Match[str]) -> Fraction | None:
+    digits, below = match["digits"].replace(",", ""), match["below"]
+    if len(digits) > _MAX_DIGITS or (below and (len(below) > _MAX_DIGITS or not int(below))):
+        return None
+    value = Fraction(digits)
+    if match["exponent"]:
+        value *= Fraction(10) ** int(match["exponent"])
+    return value / int(below) if below else value
+
+
+def _from_words(words: str) -> Fraction:
+    before, hundred, after = words.lower().partition("hundred")
+    if not hundred:
+        return Fraction(_small(before))
+    return Fraction((_small(before) or 1) * 100 + _small(after))
+
+
+def _small(words: str) -> int:
+    return sum(_WORDS[word] for word in re.split(r"[-\s]+", words.strip()) if word in _WORDS)
