@@ -105,8 +105,8 @@ class ShardIndex:
             faults = "; ".join(f"{p.where}: {p.why}: {p.detail}" for p in self.problems[:3])
             named = ", ".join(self.shards[:5]) or "no shards"
             raise ValueError(
-                f"no sample in {named} ({faults or 'no members'}); make the shards again and look at"
-                " them with scripts/make_shards.py --check"
+                f"no sample in {named} ({faults or 'no members'}); make the shards again and look"
+                " at them with scripts/make_shards.py --check"
             )
 
     def __len__(self) -> int:

@@ -11,6 +11,7 @@ import re
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -77,24 +78,22 @@ def _write(
 ) -> dict[str, int]:
     """Write the encoded samples; give the number of samples of each shard file."""
     counts: dict[str, int] = {}
-    writer: TarWriter | None = None
     shard, size = "", 0
-    try:
+    with ExitStack() as stack:
         for sample in samples:
             added = _tar_size(sample)
-            if writer is None or counts[shard] == max_samples or size + added > max_bytes:
-                if writer is not None:
-                    writer.close()
+            if not counts or counts[shard] == max_samples or size + added > max_bytes:
+                stack.close()
                 shard, size = f"{name}-{len(counts):06d}.tar", 0
                 counts[shard] = 0
-                # PAX takes keys of any length; the fixed mtime makes the bytes repeatable.
-                writer = TarWriter(str(folder / shard), encoder=False, mtime=0, format="PAX_FORMAT")
+                # An open file, as webdataset reads a path as a URL and runs "pipe:" ones. PAX takes
+                # keys of any length; the fixed mtime makes the bytes repeatable.
+                file = stack.enter_context(open(folder / shard, "wb"))
+                writer = TarWriter(file, encoder=False, mtime=0, format="PAX_FORMAT")
+                stack.enter_context(writer)
             writer.write(sample)
             counts[shard] += 1
             size += added
-    finally:
-        if writer is not None:
-            writer.close()
     return counts
 
 
@@ -110,7 +109,7 @@ def _encode_all(samples: Iterable[Mapping[str, Any]], name: str) -> Iterator[dic
         if not isinstance(key, str) or not _KEY.fullmatch(key):
             raise ValueError(
                 f"{name}, sample {place}: the key {key!r} can't be used; webdataset cuts keys at"
-                ' dots, so a key is made of letters, digits, "_" and "-", and doesn\'t start with "__"'
+                ' dots, so use letters, digits, "_" and "-", and don\'t start with "__"'
             )
         if key in seen:
             raise ValueError(f"{name}, sample {place}: the key {key!r} is there twice")

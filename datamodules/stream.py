@@ -15,7 +15,7 @@ from datamodules.encode import Encoder
 from datamodules.fields import SampleError
 from datamodules.mixture import Place, batch_places, sample_number
 from datamodules.samples import read_sample
-from datamodules.shards import ShardIndex
+from datamodules.shards import ShardIndex, expand_shards
 from datamodules.tasks import TaskConfig
 from sapo_vl.types import ChecksReference, Prompt, PromptBatch, PromptInputs, Skip
 
@@ -37,7 +37,7 @@ class TaskReader:
     def __init__(self, task: TaskConfig, encoder: Encoder) -> None:
         self.task = task
         self.encoder = encoder
-        self.index = ShardIndex(task.shards)
+        self.index = ShardIndex(expand_shards(task.shards))
         self.size = min(len(self.index), task.max_samples or len(self.index))
 
     def read(self, number: int, place: int) -> tuple[Prompt, PromptInputs]:
@@ -77,7 +77,8 @@ class TrainDataset(Dataset[Item]):
         self.seed = seed
 
     def __getitem__(self, place: Place) -> Item:
-        reader, skipped = self.readers[place.task], []
+        reader = self.readers[place.task]
+        skipped = _problems(self.readers) if place.index == 0 else []
         for attempt in range(MAX_ATTEMPTS):
             number = sample_number(self.seed, place.task, place.ordinal, reader.size, attempt)
             try:
@@ -110,10 +111,16 @@ class EvalDataset(Dataset[Item]):
     def __getitem__(self, number: int) -> Item:
         place = self.places[number]
         reader = self.readers[place.task]
+        skipped = _problems(self.readers) if number == 0 else []
         try:
-            return Item(*reader.read(place.ordinal, number))
+            return Item(*reader.read(place.ordinal, number), tuple(skipped))
         except SampleError as error:
-            return Item(None, None, (reader.skip(place.ordinal, error),))
+            return Item(None, None, (*skipped, reader.skip(place.ordinal, error)))
+
+
+def _problems(readers: Sequence[TaskReader]) -> list[Skip]:
+    """Damage that was found when the shards were indexed; reported once, with the stream's first item."""
+    return [problem for reader in readers for problem in reader.index.problems]
 
 
 class StreamSampler(Sampler[list[Place]]):

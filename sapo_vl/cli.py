@@ -22,9 +22,9 @@ class SapoCLI(LightningCLI):
         parser.link_arguments("model.init_args.policy.path", "data.init_args.processor")
 
 
-def main(args: Any = None) -> SapoCLI:
+def main(args: Any = None) -> None:
     """Run the command line; ``args`` stands in for ``sys.argv`` in tests."""
-    return SapoCLI(
+    SapoCLI(
         PolicyModule,
         LightningDataModule,
         subclass_mode_model=True,

@@ -93,9 +93,8 @@ def _check(args: argparse.Namespace) -> int:
     report = check_shards(args.check)
     for shard in report["shards"]:
         faults = ", ".join(f"{number} {why}" for why, number in shard["counts"].items())
-        print(
-            f"{shard['shard']}: {shard['samples']} good samples, {shard['images']} images; {faults or 'no problem'}"
-        )
+        found = f"{shard['samples']} good samples, {shard['images']} images"
+        print(f"{shard['shard']}: {found}; {faults or 'no problem'}")
         _show(shard["problems"])
     for name in report["missing_shards"]:
         print(f"{name}: written once, not there now")

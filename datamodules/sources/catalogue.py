@@ -78,8 +78,8 @@ def _easy_vqa(request: Request) -> Iterator[tuple[str, Samples]]:
 def _public(described: FolderSet, request: Request) -> Iterator[tuple[str, Samples]]:
     if request.data is None:
         raise ValueError(
-            f"the source {described.name} comes as files; say where they are: --data PATH (the JSONL"
-            f" file or its folder; origin: {described.origin or 'your own'})"
+            f"the source {described.name} comes as files; say where they are: --data PATH (the"
+            f" JSONL file or its folder; origin: {described.origin or 'your own'})"
         )
     if len(request.splits) > 1:
         raise ValueError(

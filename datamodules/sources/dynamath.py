@@ -1,4 +1,4 @@
-"""DynaMath: variants of diagram and graph problems, choices inside the question (evaluation only)."""
+"""DynaMath: variants of diagram and graph problems, choices in the question (evaluation only)."""
 
 from __future__ import annotations
 

@@ -2,11 +2,13 @@
 
 Example line, with the image path relative to the JSONL file::
 
-    {"id": "q1", "image": ["images/1.png"], "question": "How many?", "options": [3, 4], "answer": "4"}
+    {"id": "q1", "image": ["images/1.png"], "question": "How many?", "options": [3, 4],
+     "answer": "4"}
 
-``image`` (or ``images``) is a path, a list of paths or absent; ``id`` becomes the key (the line number
-if absent); ``question`` or ``messages``, ``answer``, ``options``, ``response``, ``min_pixels``,
-``max_pixels`` and ``<image1>`` markers are as in ``datamodules.samples``; the rest becomes meta.
+``image`` (or ``images``) is a path, a list of paths or absent; ``id`` becomes the key (the line
+number if absent); ``question`` or ``messages``, ``answer``, ``options``, ``response``,
+``min_pixels``, ``max_pixels`` and ``<image1>`` markers are as in ``datamodules.samples``; the rest
+becomes meta.
 """
 
 from __future__ import annotations

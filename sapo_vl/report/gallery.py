@@ -108,8 +108,13 @@ def evaluation_gallery(
         "A prompt counts as right by its greedy answer where there is one, else by the average of "
         "its sampled answers."
     )
-    suffix = " after" if len(tests) > 1 else ""
-    return _gallery("Test answers", note, entries, most, budget, suffix)
+    names = dict(LABELS)
+    if len(tests) > 1:
+        names |= {"right": "right after", "wrong": "wrong after"}
+        fixed, broken = (sum(tag in e.tags for e in entries) for tag in ("fixed", "broken"))
+        note += f" Of all saved prompts {fixed} became right and {broken} became wrong."
+    shown = sorted(_choose(entries, most), key=lambda e: list(LABELS).index(e.tags[0]))
+    return _gallery("Test answers", note, shown, len(entries), names, budget)
 
 
 def training_gallery(stage: Stage, *, most: int, budget: ImageBudget) -> Gallery | None:
@@ -127,31 +132,32 @@ def training_gallery(stage: Stage, *, most: int, budget: ImageBudget) -> Gallery
         "Each prompt was answered several times; “mixed” groups are those SAPO learns from, since "
         "only there some answers beat the others."
     )
-    return _gallery(f"Answers while training: {stage.name}", note, entries, most, budget)
+    count = len(entries)
+    every = {round(i * (count - 1) / max(most - 1, 1)) for i in range(most)}
+    shown = entries if count <= most else [entries[i] for i in sorted(every)]
+    title = f"Answers while training: {stage.name}"
+    return _gallery(title, note, shown, count, LABELS, budget)
 
 
 def _gallery(
     title: str,
     note: str,
-    entries: Sequence[_Entry],
-    most: int,
+    shown: Sequence[_Entry],
+    total: int,
+    names: Mapping[str, str],
     budget: ImageBudget,
-    suffix: str = "",
 ) -> Gallery | None:
-    if not entries:
+    if not shown:
         return None
-    order = list(LABELS)
-    shown = sorted(_choose(entries, most), key=lambda e: order.index(e.tags[0]))
     items = tuple(_item(entry, budget) for entry in shown)
-    counts = {tag: sum(tag in item.tags for item in items) for tag in LABELS}
-    names = LABELS | {tag: LABELS[tag] + suffix for tag in ("right", "wrong")}
+    counts = {tag: sum(tag in item.tags for item in items) for tag in names}
     return Gallery(
         title=title,
         note=note,
         items=items,
         tasks=tuple(sorted({item.task for item in items})),
         filters=tuple((tag, names[tag], count) for tag, count in counts.items() if count),
-        total=len(entries),
+        total=total,
     )
 
 

@@ -25,7 +25,8 @@ class ChoiceVerifier:
     Read as a label: ``B``, ``(B)``, ``B.``, ``b``, full-width, ``B: its text``, after "The answer
     is"; several labels (``B, D`` or ``BD``) are a set, whose order is free. An option's text counts
     where no label is named and no other option has the same text or value. Labels win over option
-    texts that look like labels. An answer that names nothing, or hedges, scores 0; nothing is drawn.
+    texts that look like labels. An answer that names nothing, or hedges, scores 0; no option is
+    ever drawn.
 
     Args:
         form: where the response holds its answer, see `extract_answer`.
@@ -111,8 +112,10 @@ def _label_first(text: str, folded: dict[str, str], options: dict[str, str]) -> 
     same_text = {other for other, option in options.items() if option and _text_key(option) == key}
     if same_text:
         return frozenset({label}) if label in same_text else frozenset()
-    hedge = _HEDGE.match(rest)
     others = {folded.get(word.casefold()) for word in _BRACKETED.findall(rest)}
+    # Not where its own text goes on: "(D) B, D and F are turning" for the option "B, D and F".
+    own = text_key(options[label])
+    hedge = None if own and text_key(rest).startswith(f"{own} ") else _HEDGE.match(rest)
     others |= {folded.get(hedge[1].casefold())} if hedge else set()
     return frozenset() if others - {label, None} else frozenset({label})
 

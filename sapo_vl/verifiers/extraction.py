@@ -17,7 +17,7 @@ FORMS: tuple[str, ...] = get_args(Form)
 # One pass over the braces; the second alternative swallows \{ and \}, which do not nest.
 _BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
 _OPENING = re.compile(r"\\(?:boxed|fbox)\s*\{")
-_ANSWER_LINE = re.compile(r"\banswer[*_ ]*:[*_\s]*([^\n]*)", re.IGNORECASE)
+_ANSWER_MARK = re.compile(r"\banswer[*_ ]*[:\uff1a][*_\s]*", re.IGNORECASE)
 _MAX_NESTED = 8  # unwrapping is a scan a level; real answers nest once
 
 
@@ -126,6 +126,8 @@ def _last_tag(text: str) -> str | None:
 
 
 def _last_answer_line(text: str) -> str | None:
-    # NFKC would be wrong here: it turns superscripts into digits. Only the colon matters.
-    lines = _ANSWER_LINE.findall(text.replace("：", ":"))
-    return lines[-1].strip(" \t\r*_`") if lines else None
+    marks = list(_ANSWER_MARK.finditer(text))
+    if not marks:
+        return None
+    line, _, _ = text[marks[-1].end() :].partition("\n")
+    return line.strip(" \t\r*_`")

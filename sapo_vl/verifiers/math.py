@@ -19,8 +19,8 @@ class MathVerifier:
     r"""Accept an answer that is mathematically equal to the reference.
 
     Units are not graded and not converted, the order of a list is free, interval ends count, and
-    50\% is 0.5 as well as 50. A decimal reference of three digits or more accepts what rounds to it.
-    Formulas that could be slow to evaluate are compared as strings only, see `math_guard`.
+    50\% is 0.5 as well as 50. A decimal reference of three digits or more accepts what rounds to
+    it. Formulas that could be slow to evaluate are compared as strings only, see `math_guard`.
 
     Args:
         form: where the response holds its answer, see `extract_answer`.

@@ -1,9 +1,9 @@
 r"""Says whether a formula is safe to hand to a computer algebra system.
 
-Inside one call to it no time limit can be relied on: signals work in the main thread only and cannot
-interrupt one long integer power. So what could be slow is refused before it is parsed: towers of
-powers, large factorials, sums and integrals, huge polynomials, deep nesting. A refused formula is
-still compared as a string.
+Inside one call to it no time limit can be relied on: signals work in the main thread only and
+cannot interrupt one long integer power. So what could be slow is refused before it is parsed:
+towers of powers, large factorials, sums and integrals, huge polynomials, deep nesting. A refused
+formula is still compared as a string.
 """
 
 from __future__ import annotations

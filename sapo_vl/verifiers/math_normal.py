@@ -1,7 +1,7 @@
 r"""Brings a formula into one spelling, cheaply, so that most right answers are equal as strings.
 
-Only spelling changes: nothing is computed. Both sides of a comparison go through it, since data sets
-hold references such as ``69{degrees}``, ``$\boxed{\frac{16}{7}}$`` or ``\frac{360}7``.
+Only spelling changes: nothing is computed. Both sides of a comparison go through it, since data
+sets hold references such as ``69{degrees}``, ``$\boxed{\frac{16}{7}}$`` or ``\frac{360}7``.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ _SIGNS = str.maketrans(
     {
         "π": r"\pi ",
         "∞": r"\infty ",
-        "×": r"\times ",
+        "\u00d7": r"\times ",
         "÷": r"\div ",
         "·": r"\cdot ",
         "±": r"\pm ",
         "≤": r"\le ",
         "≥": r"\ge ",
         "≠": r"\ne ",
-        "∪": r"\cup ",
+        "\u222a": r"\cup ",
         "∩": r"\cap ",
         "∅": r"\emptyset ",
         "∈": r"\in ",
@@ -87,9 +87,9 @@ def normalise_math(text: str) -> str:
     text = unwrap_box(unify_signs(text.translate(_DAMAGED)).translate(_SIGNS))
     for pattern, replacement in _SPELLINGS:
         text = pattern.sub(replacement, text.strip())
-    text = _LEAD_IN.sub("", text, count=1)
+    text = _LEAD_IN.sub("", unwrap_box(text), count=1)
     text = _join_lists(_strip_units(text))
-    text = unwrap_text(_mark_sets(text)).strip().strip("\"'`").rstrip(".,;: ")
+    text = unwrap_text(text).strip().strip("\"'`").rstrip(".,;: ")
     text = _strip_units(_CURRENCY.sub(r"\1", text))
     if _THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
@@ -104,11 +104,6 @@ def squeeze(text: str) -> str:
 def _join_lists(text: str) -> str:
     # In prose "and" is a word; between numbers or formulas it is a comma.
     return _JOINED.sub(", ", text) if re.search(r"\d|\\(?!text)", text) else text
-
-
-def _mark_sets(text: str) -> str:
-    # \mathbb{R} must survive the unwrapping of \mathrm{e}.
-    return re.sub(r"\\mathbb\s*\{([A-Z])\}", r"\\mathbb \1", text)
 
 
 def _strip_units(text: str) -> str:

@@ -7,28 +7,18 @@ from fractions import Fraction
 
 from sapo_vl.verifiers.plain import MAX_CHARS, plain
 
-_ONES = dict(
-    zip("zero one two three four five six seven eight nine".split(), range(10), strict=True)
+_UP_TO_NINETEEN = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen "
+    "sixteen seventeen eighteen nineteen"
 )
-_TEENS = dict(
-    zip(
-        "ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen nineteen".split(),
-        range(10, 20),
-        strict=True,
-    )
-)
-_TENS = dict(
-    zip(
-        "twenty thirty forty fifty sixty seventy eighty ninety".split(),
-        range(20, 100, 10),
-        strict=True,
-    )
-)
+_TENTHS = "twenty thirty forty fifty sixty seventy eighty ninety"
+_LOW = {word: number for number, word in enumerate(_UP_TO_NINETEEN.split())}
+_TENS = {word: 10 * number for number, word in enumerate(_TENTHS.split(), start=2)}
 _SCALES = {"dozen": 12, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
-_WORDS = {**_ONES, **_TEENS, **_TENS}
+_WORDS = {**_LOW, **_TENS}
 
-_ONE = "|".join(_ONES)
-_SMALL = rf"(?:(?:{'|'.join(_TENS)})(?:[-\s](?:{_ONE}))?|{'|'.join(_TEENS)}|{_ONE})"
+_ONE = "|".join(word for word, number in _LOW.items() if number < 10)
+_SMALL = rf"(?:(?:{'|'.join(_TENS)})(?:[-\s](?:{_ONE}))?|{'|'.join(_LOW)})"
 _WORD_NUMBER = rf"(?:{_SMALL}\s+)?hundred(?:\s+(?:and\s+)?{_SMALL})?|{_SMALL}"
 _DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
 _QUANTITY = re.compile(
@@ -41,7 +31,9 @@ _QUANTITY = re.compile(
     re.IGNORECASE,
 )
 _BARE = re.compile(rf"-?(?:{_DIGITS})(?:/\d+)?")
-_POWER_OF_TEN = re.compile(r"\s*(?:\\times|\\cdot|×|\*|x)\s*10\s*\^\s*\{?\s*([+-]?\d{1,3})\s*\}?")
+_POWER_OF_TEN = re.compile(
+    r"\s*(?:\\times|\\cdot|\u00d7|\*|x)\s*10\s*\^\s*\{?\s*([+-]?\d{1,3})\s*\}?"
+)
 _FRACTION = re.compile(r"\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}")
 _UNIT_POWER = re.compile(r"(?<=[A-Za-z])\s*\^\s*\{?[23]\}?|\b([cdkm]?m)[23]\b")
 _DEGREE = re.compile(r"\^\s*\{?\s*(?:\\circ|°)\s*\}?|\\circ|\\degree|°")

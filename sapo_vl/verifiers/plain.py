@@ -1,4 +1,4 @@
-r"""Turns an answer into plain text before it is compared: LaTeX and markdown dress off, signs unified.
+r"""Turns an answer into plain text before it is compared: LaTeX and markdown off, signs unified.
 
 For answers that are words, labels or single numbers; formulas have `sapo_vl.verifiers.math_normal`.
 """
@@ -14,11 +14,11 @@ MAX_CHARS = 2000  # no word, label or number is longer; keeps garbage answers ch
 
 # Done before NFKC, which turns a raised 2 into a plain one: "35 cm²" must not become 352.
 _RAISED = str.maketrans({sign: f"^{digit}" for digit, sign in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")})
-_MINUS = str.maketrans({"−": "-", "–": "-", "—": "-", "‐": "-", "‑": "-"})
+_MINUS = str.maketrans(dict.fromkeys("\u2010\u2011\u2013\u2014\u2212", "-"))
 _VULGAR = re.compile("[¼-¾⅐-⅞]")
 
 _WRAPPED = re.compile(
-    r"\\(?:text(?:bf|it|rm|normal|sf|tt)?|math(?:rm|bf|it|sf|bb)|mbox|emph|operatorname)"
+    r"\\(?:text(?:bf|it|rm|normal|sf|tt)?|math(?:rm|bf|it|sf)|mbox|emph)"
     r"\s*\{([^{}]*)\}"
 )
 _DOLLARS = re.compile(r"(?<!\\)\$([^$]*)(?<!\\)\$")
@@ -53,7 +53,7 @@ def plain(text: str) -> str:
 def unify_signs(text: str) -> str:
     r"""Return ``text`` in NFKC with plain minus signs, raised digits as ``^2`` and ½ as ``1/2``."""
     text = _VULGAR.sub(lambda sign: f" {unicodedata.normalize('NFKC', sign[0])}", text)
-    text = unicodedata.normalize("NFKC", text.translate(_RAISED)).replace("⁄", "/")
+    text = unicodedata.normalize("NFKC", text.translate(_RAISED)).replace("\u2044", "/")
     return text.translate(_MINUS)
 
 

@@ -10,6 +10,7 @@ from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
 from sapo_vl.verifiers.plain import MAX_CHARS, plain, strip_trailing
 
 _ARTICLE = re.compile(r"(?:a|an|the)\s+(?=\S)")
+_QUOTES = "\"'\u2018\u2019\u201c\u201d "
 
 
 def text_key(text: str) -> str:
@@ -19,7 +20,7 @@ def text_key(text: str) -> str:
     punctuation alone keeps it, so no text but the empty one gives the empty key.
     """
     folded = plain(text).casefold()
-    stripped = strip_trailing(folded.strip("\"'“”‘’ ")).strip("\"'“”‘’ ")
+    stripped = strip_trailing(folded.strip(_QUOTES)).strip(_QUOTES)
     return _ARTICLE.sub("", stripped, count=1) if stripped else folded
 
 
@@ -47,7 +48,9 @@ class TextVerifier:
     def __post_init__(self) -> None:
         check_form(self.form)
         if self.separator == "":
-            raise ValueError("separator is empty; give the text between references, or null for one")
+            raise ValueError(
+                "separator is empty; give the text between references, or null for one"
+            )
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""

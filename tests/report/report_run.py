@@ -44,7 +44,6 @@ def write_run(root: Path, *, iterations: int = 120, prompts: int = 40) -> dict[s
 
 
 def write_metrics(folder: Path, rows: Sequence[Mapping[str, float]]) -> None:
-    """Write a sparse metrics.csv as Lightning's CSVLogger does."""
     folder.mkdir(parents=True, exist_ok=True)
     names = list(dict.fromkeys(name for row in rows for name in row))
     with (folder / "metrics.csv").open("w", newline="") as file:
@@ -54,13 +53,11 @@ def write_metrics(folder: Path, rows: Sequence[Mapping[str, float]]) -> None:
 
 
 def write_samples(folder: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Write samples.jsonl."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "samples.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
 def write_test(folder: Path, skill: float, name: str) -> None:
-    """Write metrics.json."""
     folder.mkdir(parents=True, exist_ok=True)
     shift = {"counting": 0.1, "geometry": -0.1, "chart reading": 0.02, "spatial": -0.06}
 
@@ -91,7 +88,6 @@ def write_test(folder: Path, skill: float, name: str) -> None:
 
 
 def summary() -> dict[str, Any]:
-    """A summary as the quickstart writes it."""
     return {
         "seed": 3,
         "model_parameters": 2_134_016,
@@ -112,7 +108,6 @@ def summary() -> dict[str, Any]:
 def sample(
     folder: Path, *, task: str, key: str, sampling: str, draw: random.Random
 ) -> dict[str, Any]:
-    """A line of samples.jsonl with its image drawn, without responses."""
     count = draw.randint(2, 7)
     name = f"images/{key[-6:]}.png"
     draw_figure(folder / name, count, draw)
@@ -134,7 +129,6 @@ def sample(
 
 
 def draw_figure(path: Path, count: int, draw: random.Random) -> None:
-    """Draw a small PNG."""
     path.parent.mkdir(parents=True, exist_ok=True)
     image = Image.new("RGB", (224, 160), "#fffdf5")
     pen = ImageDraw.Draw(image)
@@ -146,7 +140,6 @@ def draw_figure(path: Path, count: int, draw: random.Random) -> None:
 
 
 def response(right: bool, answer: str, draw: random.Random, **more: Any) -> dict[str, Any]:
-    """One response with its verdict."""
     found = None if not right and draw.random() < 0.2 else answer
     steps = " ".join(
         f"I see shape {i + 1} at the {draw.choice(('left', 'right'))}." for i in range(4)
@@ -213,21 +206,7 @@ def _row(i: int, total: int, draw: random.Random) -> dict[str, float]:
         "rollout/length_mean": 60 - 14 * done + draw.gauss(0, 2),
         "rollout/truncated_share": max(0.0, 0.12 * math.exp(-4 * done) + draw.gauss(0, 0.01)),
         "rollout/tokens": 12_000,
-        "gate/weight_mean": 1 - moved / 3,
-        "gate/weight_mean_pos": 1 - moved / 4,
-        "gate/weight_mean_neg": 1 - moved / 2.5,
-        "gate/effective_pos_up": 1.01 + moved,
-        "gate/effective_pos_down": 0.99 - moved,
-        "gate/effective_neg_up": 1.005 + moved,
-        "gate/effective_neg_down": 0.98 - moved,
-        "gate/under_half_share": max(0.0, moved / 20 + draw.gauss(0, 0.0005)),
-        "gate/abs_log_ratio_p50": moved / 4,
-        "gate/abs_log_ratio_p95": moved * 2.5,
-        "gate/abs_log_ratio_p99": moved * 6,
-        "gate/abs_log_ratio_max": moved * 40,
-        "gate/ratio_first_update_max_error": 2.4e-7,
-        "gate/tau_pos": 1.0,
-        "gate/tau_neg": 1.05,
+        **_gate_row(moved, draw),
         "policy/entropy": 0.3 + 0.55 * math.exp(-3 * done) + draw.gauss(0, 0.015),
         "policy/loss": draw.gauss(0, 0.01),
         "policy/grad_norm": 0.8 * math.exp(draw.gauss(0, 0.25)) + (3 if i == total // 2 else 0),
@@ -248,3 +227,23 @@ def _row(i: int, total: int, draw: random.Random) -> dict[str, float]:
             for s in ("greedy", "avg4")
         }
     return row
+
+
+def _gate_row(moved: float, draw: random.Random) -> dict[str, float]:
+    return {
+        "gate/weight_mean": 1 - moved / 3,
+        "gate/weight_mean_pos": 1 - moved / 4,
+        "gate/weight_mean_neg": 1 - moved / 2.5,
+        "gate/effective_pos_up": 1.01 + moved,
+        "gate/effective_pos_down": 0.99 - moved,
+        "gate/effective_neg_up": 1.005 + moved,
+        "gate/effective_neg_down": 0.98 - moved,
+        "gate/under_half_share": max(0.0, moved / 20 + draw.gauss(0, 0.0005)),
+        "gate/abs_log_ratio_p50": moved / 4,
+        "gate/abs_log_ratio_p95": moved * 2.5,
+        "gate/abs_log_ratio_p99": moved * 6,
+        "gate/abs_log_ratio_max": moved * 40,
+        "gate/ratio_first_update_max_error": 2.4e-7,
+        "gate/tau_pos": 1.0,
+        "gate/tau_neg": 1.05,
+    }

@@ -1,0 +1,38 @@
+"""Read a model YAML (configs/quickstart/model.yaml is one) and build the folder it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from sapo_vl.policy.build import build_model, train_tokenizer
+
+FIELDS = {"architecture", "tokenizer", "min_pixels", "max_pixels", "seed"}
+
+
+def build_from_file(path: str | Path, texts: Iterable[str], folder: str | Path) -> int:
+    """Train a tokenizer on ``texts`` and write the model of a YAML file; returns its parameter count.
+
+    Raises:
+        FileNotFoundError: no such file.
+        ValueError: a missing or unknown field.
+    """
+    content: Any = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+    unknown = set(content) - FIELDS
+    if unknown:
+        raise ValueError(f"{path}: unknown {sorted(unknown)}; a model file has {sorted(FIELDS)}")
+    for field in ("architecture", "tokenizer"):
+        if field not in content:
+            raise ValueError(f"{path}: {field} is missing")
+    tokenizer = train_tokenizer(_repeated(texts), content["tokenizer"]["vocab_size"])
+    options = {k: content[k] for k in ("min_pixels", "max_pixels", "seed") if k in content}
+    return build_model(content["architecture"], tokenizer, folder, **options)
+
+
+def _repeated(texts: Iterable[str]) -> Iterator[str]:
+    """The texts and the words every chat holds."""
+    yield from texts
+    yield from ["user", "assistant", "system"] * 10
