@@ -106,7 +106,9 @@ class Encoder:
                 text=[text], images=images or None, do_resize=False, return_tensors="pt"
             )
         except (ValueError, IndexError, StopIteration) as error:
-            raise SampleError("image_count", f"the processor refused the prompt: {error}") from error
+            raise SampleError(
+                "image_count", f"the processor refused the prompt: {error}"
+            ) from error
         expected = sum(
             int(grid.prod()) * self.patch_size**2 // self.factor**2
             for grid in output.get("image_grid_thw", ())

@@ -70,7 +70,7 @@ def read_sample(
     data = load_json(fields)
     images = load_images(fields)
     options = _options(data.get("options"))
-    pixels = _pixels(data)
+    pixels = _sizes(data, _PIXELS, {})
     if data.get("messages") is not None:
         messages = _read_messages(data["messages"], pixels)
         _match_parts(messages, images)
@@ -115,18 +115,20 @@ def _options(value: Any) -> dict[str, str]:
     return {check_text(label, "options"): check_text(x, "options") for label, x in texts.items()}
 
 
-def _pixels(data: Mapping[str, Any]) -> dict[str, int]:
-    pixels = {
-        name: data[name] for name in ("min_pixels", "max_pixels") if data.get(name) is not None
-    }
-    for name, value in pixels.items():
+def _sizes(
+    data: Mapping[str, Any], names: Sequence[str], default: Mapping[str, int]
+) -> dict[str, int]:
+    """Read the size limits called ``names``; what isn't there stays as in ``default``."""
+    own = {name: data[name] for name in names if data.get(name) is not None}
+    for name, value in own.items():
         if not isinstance(value, int) or isinstance(value, bool) or value < 1:
             raise SampleError(
-                "bad_json", f'"{name}" is {value!r}; it must be a number of pixels above 0'
+                "bad_json", f'"{name}" is {value!r}; it must be a whole number above 0'
             )
-    if len(pixels) == 2 and pixels["min_pixels"] > pixels["max_pixels"]:
-        raise SampleError("bad_json", f'"min_pixels" is above "max_pixels": {pixels}')
-    return pixels
+    sizes = {**default, **own}
+    if "max_pixels" in sizes and sizes.get("min_pixels", 0) > sizes["max_pixels"]:
+        raise SampleError("bad_json", f'"min_pixels" is above "max_pixels": {sizes}')
+    return sizes
 
 
 def _render(data: Mapping[str, Any], options: Mapping[str, str], template: str) -> str:
@@ -193,8 +195,7 @@ def _read_part(part: Any, pixels: Mapping[str, int]) -> dict[str, Any]:
         return {"type": "text", "text": check_text(part.get("text"), "text")}
     if kind == "image":
         # Only sizes pass: a path or URL here would make the processor fetch it.
-        own = {name: part[name] for name in _IMAGE_PART_KEYS if name in part}
-        return {"type": "image", **pixels, **own}
+        return {"type": "image", **_sizes(part, _IMAGE_PART_KEYS, pixels)}
     raise SampleError(
         "unknown_media", f'a content part has the type {kind!r}; use "text" or "image"'
     )

@@ -7,6 +7,7 @@ import itertools
 import os
 import re
 import tarfile
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -94,9 +95,10 @@ class ShardIndex:
         self.problems: list[Skip] = []
         self._places: list[tuple[int, tuple[_Field, ...]]] = []
         names = [Path(path).name for path in self.shards]
+        times = Counter(names)
         for number, path in enumerate(self.shards):
             # Two folders may hold shards of one name; the keys of the run must still be unique.
-            label = names[number] if names.count(names[number]) == 1 else path
+            label = names[number] if times[names[number]] == 1 else path
             samples, problems = _scan(path, label)
             self.problems += problems
             self.keys += [f"{label}#{key}" for key, _ in samples]

@@ -17,7 +17,7 @@ from typing import Any
 
 from webdataset import TarWriter
 
-from datamodules.samples import SampleError, image_extension, read_sample
+from datamodules.samples import image_extension, read_sample
 from datamodules.shard_check import check_shards
 from datamodules.shard_index import ShardIndex, expand_shards
 
@@ -117,7 +117,7 @@ def _encode_all(samples: Iterable[Mapping[str, Any]], name: str) -> Iterator[dic
         try:
             fields = _encode(sample)
             read_sample(fields, key=key)
-        except (SampleError, ValueError, TypeError) as error:
+        except (ValueError, TypeError) as error:
             raise ValueError(f"{name}, sample {place} (key {key!r}): {error}") from None
         yield {"__key__": key, **fields}
 

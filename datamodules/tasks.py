@@ -32,4 +32,6 @@ class TaskConfig:
         if self.name in ("", "all", "mean", "accuracy"):
             raise ValueError(f"data.tasks: {self.name!r} cannot be the name of a task")
         if not self.share > 0:
-            raise ValueError(f"data.tasks: share of {self.name!r} is {self.share}; it must be positive")
+            raise ValueError(
+                f"data.tasks: share of {self.name!r} is {self.share}; it must be positive"
+            )

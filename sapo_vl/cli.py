@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from lightning.pytorch import LightningDataModule
+from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from typing_extensions import override
 
 from sapo_vl.modules.base import PolicyModule

@@ -136,7 +136,9 @@ class PromptBatch:
     ) -> None:
         self.prompts = tuple(prompts)  # P
         self.inputs = tuple(inputs)  # P
-        self.tasks = tuple(tasks)  # every task of the stream, in config order, the same on all ranks
+        self.tasks = tuple(
+            tasks
+        )  # every task of the stream, in config order, the same on all ranks
         self.skipped = tuple(skipped)  # samples left out while this batch was filled
 
     def __len__(self) -> int:
@@ -171,13 +173,17 @@ class Sampling:
         if self.group_size < 1:
             raise ValueError(f"sampling.group_size is {self.group_size}; it must be at least 1")
         if self.temperature < 0:
-            raise ValueError(f"sampling.temperature is {self.temperature}; it must be 0 (greedy) or more")
+            raise ValueError(
+                f"sampling.temperature is {self.temperature}; it must be 0 (greedy) or more"
+            )
         if not 0 < self.top_p <= 1:
             raise ValueError(f"sampling.top_p is {self.top_p}; it must lie in (0, 1]")
         if self.top_k < 0:
             raise ValueError(f"sampling.top_k is {self.top_k}; it must be 0 (off) or more")
         if self.max_new_tokens < 1:
-            raise ValueError(f"sampling.max_new_tokens is {self.max_new_tokens}; it must be at least 1")
+            raise ValueError(
+                f"sampling.max_new_tokens is {self.max_new_tokens}; it must be at least 1"
+            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

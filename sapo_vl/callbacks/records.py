@@ -47,9 +47,7 @@ def answers_record(
     prompt, n = answers.prompt, len(answers.texts)
     verdicts: list[Verdict | None] = list(answers.verdicts) or [None] * n
     advantage: list[float | None] = list(advantages) if advantages is not None else [None] * n
-    rows = zip(
-        answers.texts, verdicts, answers.lengths, answers.finished, advantage, strict=True
-    )
+    rows = zip(answers.texts, verdicts, answers.lengths, answers.finished, advantage, strict=True)
     return {
         "stage": stage,
         "iteration": iteration,

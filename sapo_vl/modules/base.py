@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import lightning as L
@@ -17,8 +17,7 @@ from sapo_vl.evaluation import AvgAtN, answers_of, judge
 from sapo_vl.policy import Policy, PolicyConfig
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
-from sapo_vl.types import Answers, PromptBatch, Rollout, Sampling
-
+from sapo_vl.types import Answers, PromptBatch, Sampling
 
 GREEDY = Sampling(group_size=1, temperature=0.0)
 

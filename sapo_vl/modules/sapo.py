@@ -199,9 +199,7 @@ class SAPOModule(PolicyModule):
             gate_NT=_stack(pieces, "gate_BT", rollout),
         )
 
-    def _rows_to_score(
-        self, advantage_PG: Tensor, prompts: list[int]
-    ) -> tuple[Tensor, Tensor]:
+    def _rows_to_score(self, advantage_PG: Tensor, prompts: list[int]) -> tuple[Tensor, Tensor]:
         """Rows whose gradient is not zero, and the sequences of this update, uniform groups included.
 
         A group whose rewards are all equal has no gradient: it is not scored, but it still counts in the mean

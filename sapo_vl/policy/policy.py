@@ -104,9 +104,7 @@ class Policy(nn.Module):
             cache=cache,
             use_cache=True,
         )
-        return Prefix(
-            cache, padded.mask, padded.next_position, output.last_hidden_state[:, -1]
-        )
+        return Prefix(cache, padded.mask, padded.next_position, output.last_hidden_state[:, -1])
 
     def forward_tokens(self, prefix: Prefix, token_ids: Tensor, mask: Tensor) -> Tensor:
         """Read the next tokens of every row after ``prefix`` (extended in place); hidden states [rows, t, D].
@@ -197,7 +195,9 @@ class Policy(nn.Module):
     def _can_share_prefix(self) -> bool:
         text = self.model.config.text_config
         if "linear_attention" in (getattr(text, "layer_types", None) or []):
-            log.info("share_prefix: off, %s has linear-attention layers", self.model.config.model_type)
+            log.info(
+                "share_prefix: off, %s has linear-attention layers", self.model.config.model_type
+            )
             return False
         if self.config.gradient_checkpointing:
             log.info("share_prefix: off, gradient checkpointing does not keep a cache")
@@ -206,7 +206,8 @@ class Policy(nn.Module):
 
     def _banned(self) -> Tensor:
         """Ids that are never sampled: vision placeholders (a sampled one breaks the next forward) and ids
-        beyond the tokenizer's last (the embedding is padded to a round size)."""
+        beyond the tokenizer's last (the embedding is padded to a round size).
+        """
         config = self.model.config
         banned = torch.zeros(config.text_config.vocab_size, dtype=torch.bool)
         banned[len(self.tokenizer) :] = True

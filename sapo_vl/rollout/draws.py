@@ -15,9 +15,7 @@ from torch import Tensor
 Seed = tuple[int, ...]
 
 
-def uniform_draws(
-    seed: Seed, prompt_index: Sequence[int], group_size: int, length: int
-) -> Tensor:
+def uniform_draws(seed: Seed, prompt_index: Sequence[int], group_size: int, length: int) -> Tensor:
     """Uniform numbers in [0, 1), float64 [P * G, length], prompt after prompt."""
     rows = [
         np.random.default_rng([*seed, index, response]).random(length)

@@ -6,6 +6,8 @@ import pytest
 from datamodules.samples import SampleError, image_extension, read_sample
 
 PNG = b"\x89PNG\r\n\x1a\n"
+BIG = {"type": "image", "max_pixels": "9"}
+SMALL = {"type": "image", "max_pixels": 8}
 BASE = {"question": "How many?", "answer": "3"}
 
 
@@ -164,6 +166,8 @@ def test_numbers_as_answers_become_text():
         ("bad_json", {"min_pixels": 0}),
         ("bad_json", {"max_pixels": "9"}),
         ("bad_json", {"min_pixels": 9, "max_pixels": 8}),
+        ("bad_json", {"messages": [{"role": "user", "content": [BIG, BIG]}]}),
+        ("bad_json", {"min_pixels": 9, "messages": [{"role": "user", "content": [SMALL] * 2}]}),
         ("image_count", {"question": "<image1> or <image3>?"}),
         ("image_count", {"question": "<image1> or <image1>?"}),
         ("image_count", {"messages": [{"role": "user", "content": "no part"}]}),

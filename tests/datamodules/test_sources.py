@@ -1,6 +1,6 @@
 import io
 import json
-import subprocess
+import runpy
 import sys
 from pathlib import Path
 
@@ -190,21 +190,22 @@ def test_requests_that_cannot_be_filled():
     } <= set(SOURCES)
 
 
-def script(*arguments):
-    command = [sys.executable, str(ROOT / "scripts" / "make_shards.py"), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_the_script_makes_and_checks(tmp_path):
+def test_the_script_makes_and_checks(tmp_path, capsys):
+    main = runpy.run_path(str(ROOT / "scripts" / "make_shards.py"))["main"]
     out = tmp_path / "out"
-    done = script("figures", "--tasks", "count_colour", "--split", "train,val", "--count", 3, out)
-    assert done.returncode == 0, done.stderr
-    assert "count_colour-val-000000.tar: 3 samples" in done.stdout
+    figures = ["figures", "--tasks", "count_colour", "--split", "train,val", "--count", "3"]
+    assert main([*figures, str(out)]) == 0
+    assert "count_colour-val-000000.tar: 3 samples" in capsys.readouterr().out
     assert len(ShardIndex(expand_shards(f"{out}/count_colour-train-*.tar"))) == 3
+    assert main(["--check", str(out)]) == 0
 
     with open(out / "count_colour-train-000000.tar", "r+b") as file:
         file.truncate(2000)
-    done = script("--check", out, "--json", tmp_path / "report.json")
-    assert done.returncode == 1, done.stderr
-    assert "damaged_shard" in done.stdout
+    assert main(["--check", str(out), "--json", str(tmp_path / "report.json")]) == 1
+    assert "damaged_shard" in capsys.readouterr().out
     assert not json.loads((tmp_path / "report.json").read_text())["ok"]
+
+    assert main(["nlvr", str(out)]) == 1
+    assert "--data" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["figures"])
