@@ -23,7 +23,8 @@ class Encoder:
     Args:
         processor: folder or hub name of the model whose processor to use.
         max_prompt_tokens: longer prompts are refused before their images are decoded.
-        min_pixels: smaller images are enlarged to about this many pixels; a sample may say otherwise.
+        min_pixels: smaller images are enlarged to about this many pixels; a sample may say
+            otherwise.
         max_pixels: larger images are shrunk to about this many pixels; a sample may say otherwise.
     """
 

@@ -1,6 +1,7 @@
 """Which sample stands at which place of the stream: pure functions of (seed, iteration).
 
-Nothing here reads data, so a position is an integer, and any number of ranks or workers sees the same stream.
+Nothing here reads data, so a position is an integer, and any number of ranks or workers sees the
+same stream.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ import numpy as np
 class Place:
     """One place of the stream: the ``ordinal``-th prompt of task number ``task``.
 
-    Example: ``Place(index=81, task=1, ordinal=40)`` is the 82nd prompt of the run, the 41st of task 1.
+    Example: ``Place(index=81, task=1, ordinal=40)`` is the 82nd prompt of the run, the 41st of task
+    1.
     """
 
     index: int
@@ -44,7 +46,8 @@ def batch_places(
 ) -> list[Place]:
     """Places of one iteration's batch, over all ranks, tasks interleaved.
 
-    Counts are differences of cumulative quotas, so that no task drifts from its share by as much as a prompt.
+    Counts are differences of cumulative quotas, so that no task drifts from its share by as much as
+    a prompt.
     """
     done = quotas(shares, prompts_per_iteration * iteration)
     after = quotas(shares, prompts_per_iteration * (iteration + 1))
@@ -62,7 +65,8 @@ def batch_places(
 def sample_number(seed: int, task: int, ordinal: int, size: int, attempt: int = 0) -> int:
     """Which of a task's ``size`` samples stands at ``ordinal``: a new permutation every epoch.
 
-    ``attempt`` counts the samples that could not be used at this place; each takes another permutation.
+    ``attempt`` counts the samples that could not be used at this place; each takes another
+    permutation.
     """
     epoch, within = divmod(ordinal, size)
     return int(_permutation(seed, task, epoch, size, attempt)[within])

@@ -29,15 +29,16 @@ from sapo_vl.types import PromptBatch
 class ReasoningDataModule(L.LightningDataModule):
     """Image-text reasoning tasks from WebDataset shards.
 
-    Training is one endless stream with a fixed share per task in every batch; its position is saved with a
-    checkpoint and restored to the sample. Validation and test go over their samples once.
+    Training is one endless stream with a fixed share per task in every batch; its position is saved
+    with a checkpoint and restored to the sample. Validation and test go over their samples once.
 
     Args:
         processor: folder or hub name of the model whose processor makes the inputs.
         tasks: training tasks.
         val_tasks: validation tasks.
         test_tasks: test tasks.
-        questions: JSONL file of a user's own questions for predict: {"id", "question", "images": [paths]} a
+        questions: JSONL file of a user's own questions for predict: {"id", "question", "images":
+            [paths]} a
             line, paths relative to the file.
         prompts_per_iteration: prompts of one batch, over all ranks.
         eval_batch_size: prompts of one validation, test or predict batch, on each rank.

@@ -1,7 +1,7 @@
 """The prompts of a run: datasets over indexed shards, and the samplers that say what comes when.
 
-Order, mixture and position are those of mixture.py; workers only read and encode. A sample that cannot be used
-is recorded as a Skip; in training another of the same task takes its place.
+Order, mixture and position are those of mixture.py; workers only read and encode. A sample that
+cannot be used is recorded as a Skip; in training another of the same task takes its place.
 """
 
 from __future__ import annotations

@@ -2,7 +2,8 @@
 
 Path: shard -> sample -> Prompt -> PromptBatch -> Rollout -> Verdict -> LossOutput.
 
-Shape letters: P prompts, G group size, B = P * G responses, T response tokens, S prompt tokens, V vocabulary.
+Shape letters: P prompts, G group size, B = P * G responses, T response tokens, S prompt tokens, V
+vocabulary.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ class Prompt:
     """One question with its media, its reference answer and the task it belongs to.
 
     Example: ``Prompt(key="counting-000000.tar#000017", index=81, task="counting",
-    messages=({"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "How many?"}]},),
-    images=(b"\\x89PNG...",), reference="3", verifier=NumberVerifier())``.
+    messages=({"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "How
+    many?"}]},), images=(b"\\x89PNG...",), reference="3", verifier=NumberVerifier())``.
     """
 
     reference: str  # the answer that is right
@@ -110,7 +111,8 @@ class PromptInputs:
 class Skip:
     """A sample that was left out, where it lies and why.
 
-    Example: ``Skip(why="undecodable_image", where="a-000000.tar#000017", detail="cannot identify image file")``.
+    Example: ``Skip(why="undecodable_image", where="a-000000.tar#000017", detail="cannot identify
+    image file")``.
     """
 
     why: str  # a short fixed name, logged as data/skipped_<why>
@@ -121,8 +123,8 @@ class Skip:
 class PromptBatch:
     """The prompts of one rank for one iteration, with their model inputs.
 
-    Not a dataclass on purpose: Lightning's precision plugins rebuild dataclasses and cast the floats in them;
-    this class they leave alone, and ``to`` is all they need.
+    Not a dataclass on purpose: Lightning's precision plugins rebuild dataclasses and cast the
+    floats in them; this class they leave alone, and ``to`` is all they need.
     """
 
     __slots__ = ("inputs", "prompts", "skipped", "tasks")
@@ -211,8 +213,9 @@ class Rollout:
 class LossOutput:
     """What an objective returns.
 
-    ``stats`` holds detached float32 tensors for callbacks, 0 where masked: ``log_ratio_BT`` (new minus old
-    log-prob, as clamped) and ``gate_BT`` (the soft weight w in [0, 1]; the effective weight is w * ratio).
+    ``stats`` holds detached float32 tensors for callbacks, 0 where masked: ``log_ratio_BT`` (new
+    minus old log-prob, as clamped) and ``gate_BT`` (the soft weight w in [0, 1]; the effective
+    weight is w * ratio).
     """
 
     loss: Tensor  # scalar, to be minimised
@@ -254,8 +257,8 @@ class IterationOutput:
 class Answers:
     """The judged responses to one prompt, from an evaluation or a prediction.
 
-    Example: ``Answers(prompt=..., sampling="avg4", texts=("\\boxed{3}", ...), verdicts=(Verdict(score=1.0), ...),
-    lengths=(4, ...), finished=(True, ...))``.
+    Example: ``Answers(prompt=..., sampling="avg4", texts=("\\boxed{3}", ...),
+    verdicts=(Verdict(score=1.0), ...), lengths=(4, ...), finished=(True, ...))``.
     """
 
     prompt: Prompt

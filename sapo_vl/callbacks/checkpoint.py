@@ -13,8 +13,8 @@ from typing_extensions import override
 class IterationCheckpoint(L.Callback):
     """Save the whole training state every so many iterations, and the model when training ends.
 
-    ``checkpoints/iteration-000100.ckpt`` resumes with ``--ckpt_path``; ``hf/`` loads in transformers. A
-    rollout is never cut in half: hooks run between iterations.
+    ``checkpoints/iteration-000100.ckpt`` resumes with ``--ckpt_path``; ``hf/`` loads in
+    transformers. A rollout is never cut in half: hooks run between iterations.
 
     Args:
         every_n_iterations: how often; 0 saves at the end only.

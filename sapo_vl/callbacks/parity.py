@@ -1,7 +1,7 @@
 """Parity check: does what samples agree with what trains? Asked once, before the first iteration.
 
-Most silent failures of VLM reinforcement learning show here: images lost on one side, other positions, another
-temperature, weights that were not loaded.
+Most silent failures of VLM reinforcement learning show here: images lost on one side, other
+positions, another temperature, weights that were not loaded.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from sapo_vl.policy import Policy
 from sapo_vl.policy.inputs import PIXELS, pad_left, prompt_positions
 from sapo_vl.types import PromptBatch, PromptInputs, Sampling
 
-# Largest |difference of log-probs| taken for rounding. Half precision: one bf16 step of a logit near 16.
+# Largest |difference of log-probs| taken for rounding. Half precision: one bf16 step of a logit
+# near 16.
 TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25, "float16": 0.05}
 
 

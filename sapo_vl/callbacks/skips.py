@@ -37,7 +37,8 @@ class SkipLog(L.Callback):
     ) -> None:
         self._note(trainer, batch)
         totals = {"total": sum(self.counts.values()), **self.counts}
-        # The sum over ranks: each rank reads its own samples, so counts are weighted by 1 / world size.
+        # The sum over ranks: each rank reads its own samples, so counts are weighted by 1 / world
+        # size.
         per_rank = 1 / trainer.world_size
         log_means(
             trainer, pl_module, {f"data/skipped_{k}": (n, per_rank) for k, n in totals.items()}

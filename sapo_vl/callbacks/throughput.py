@@ -15,8 +15,8 @@ from sapo_vl.types import IterationOutput, PromptBatch
 class ThroughputMonitor(L.Callback):
     """Log seconds by phase and tokens per second.
 
-    ``time/iteration`` runs from one iteration's end to the next, the wait for data (``time/data``) included,
-    validation not; ``time/tokens_per_second`` is sampled tokens over it, on each rank.
+    ``time/iteration`` runs from one iteration's end to the next, the wait for data (``time/data``)
+    included, validation not; ``time/tokens_per_second`` is sampled tokens over it, on each rank.
     """
 
     def __init__(self) -> None:

@@ -10,8 +10,8 @@ from sapo_vl.types import Answers, Prompt, Rollout, Verdict
 def judge(prompts: Sequence[Prompt], rollout: Rollout) -> tuple[Verdict, ...]:
     """One verdict a response, prompt after prompt.
 
-    A verifier that raises gives score 0 with status "error", so that one bad answer never ends a run; the
-    share of errors is logged.
+    A verifier that raises gives score 0 with status "error", so that one bad answer never ends a
+    run; the share of errors is logged.
 
     Raises:
         ValueError: a prompt has no verifier.

@@ -35,8 +35,9 @@ def adamw(parameters: Any) -> torch.optim.Optimizer:
 class PolicyModule(L.LightningModule):
     """A policy with its optimizer, validated and tested by sampling answers.
 
-    One step of inheritance that the two modules share on purpose: validation, test and prediction must be the
-    same code before and after reinforcement learning, or before/after tables compare two things.
+    One step of inheritance that the two modules share on purpose: validation, test and prediction
+    must be the same code before and after reinforcement learning, or before/after tables compare
+    two things.
     """
 
     def __init__(

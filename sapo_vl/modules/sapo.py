@@ -7,8 +7,9 @@
     for each of the iteration's mini-batches:     updates
         accumulate the objective's gradient over micro-batches, clip, step
 
-Manual optimization, because an iteration holds several optimizer steps, and because a rollout that lived in a
-loader would be drawn a step too early and have its log-probs rounded by the precision plugin.
+Manual optimization, because an iteration holds several optimizer steps, and because a rollout that
+lived in a loader would be drawn a step too early and have its log-probs rounded by the precision
+plugin.
 
 Shape letters: P prompts on this rank, G group size, B = P * G responses, T response tokens.
 """
@@ -52,13 +53,16 @@ class SAPOModule(PolicyModule):
         policy: the model, its frozen parts, how it is run.
         objective: the loss; SAPO with the paper's temperatures by default.
         sampling: how responses are drawn in training; ``group_size`` is G.
-        updates_per_iteration: mini-batches, one optimizer step each, that a rollout is dealt into (the
-            paper: 2 for vision-language models, 4 for text). With 1 the ratio is always 1 and the gate
-            does nothing.
+        updates_per_iteration: mini-batches, one optimizer step each, that a rollout is dealt into
+            (the
+            paper: 2 for vision-language models, 4 for text). With 1 the ratio is always 1 and the
+                gate does nothing.
         micro_batch_size: responses per forward and backward; changes memory, never the gradient.
-        advantage_std: what divides the advantages: the group's standard deviation over G ("population") or
+        advantage_std: what divides the advantages: the group's standard deviation over G
+            ("population") or
             G - 1 ("sample"), or nothing ("none").
-        truncated: what a response cut at max_new_tokens is worth: "judge" asks the verifier, "zero" is 0.
+        truncated: what a response cut at max_new_tokens is worth: "judge" asks the verifier, "zero"
+            is 0.
         gradient_clip_norm: largest gradient norm of an update; 0 turns clipping off.
         evaluation: name -> how answers are drawn in validation and test; greedy by default.
         rollout: the engine that draws responses.
@@ -202,9 +206,9 @@ class SAPOModule(PolicyModule):
     def _rows_to_score(self, advantage_PG: Tensor, prompts: list[int]) -> tuple[Tensor, Tensor]:
         """Rows whose gradient is not zero, and the sequences of this update, uniform groups included.
 
-        A group whose rewards are all equal has no gradient: it is not scored, but it still counts in the mean
-        over groups. One group always stays, since every rank has to run a backward pass. The count is the
-        mean over ranks: data-parallel strategies average gradients.
+        A group whose rewards are all equal has no gradient: it is not scored, but it still counts
+        in the mean over groups. One group always stays, since every rank has to run a backward
+        pass. The count is the mean over ranks: data-parallel strategies average gradients.
         """
         g = advantage_PG.shape[1]
         count = torch.tensor(float(len(prompts) * g), device=self.device)

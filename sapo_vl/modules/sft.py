@@ -42,7 +42,8 @@ class SFTModule(PolicyModule):
         target_ids_PT, mask_PT = self._targets(batch.prompts)
         own_prompt = torch.arange(len(batch), device=self.device)
         scores = self.policy.score(batch.inputs, own_prompt, target_ids_PT, mask_PT)
-        # Strategies average over ranks; dividing by the ranks' mean count makes it a mean over all tokens.
+        # Strategies average over ranks; dividing by the ranks' mean count makes it a mean over all
+        # tokens.
         tokens = self.trainer.strategy.reduce(mask_PT.sum().float(), reduce_op="mean")
         loss = -scores.logp_BT.sum() / tokens
         self.log("sft/loss", loss.detach(), prog_bar=True)

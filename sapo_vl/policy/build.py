@@ -1,7 +1,7 @@
 """Make a new model folder from a YAML file: architecture with random weights, tokenizer, processor.
 
-The folder has the layout of a published Qwen checkpoint, so everything that reads one reads the other. Used
-where no weights can be had: the quickstart and the tests.
+The folder has the layout of a published Qwen checkpoint, so everything that reads one reads the
+other. Used where no weights can be had: the quickstart and the tests.
 """
 
 from __future__ import annotations
@@ -111,7 +111,8 @@ def build_model(
     """Write a folder with random weights, the tokenizer and the processor; returns the parameter count.
 
     Args:
-        architecture: the contents of a config.json; ids of special tokens and the vocabulary size are
+        architecture: the contents of a config.json; ids of special tokens and the vocabulary size
+            are
             filled in from the tokenizer.
         tokenizer: with Qwen's special tokens and a chat template.
         folder: where to write; made if missing.

@@ -18,10 +18,12 @@ class PolicyConfig:
         weights: "pretrained" loads the weights; "random" draws new ones from the folder's config.
         freeze: parts that stay as they are: "vision" (tower), "merger" (projector), "language".
         dtype: the dtype the weights are held in.
-        attention: the attention implementation of transformers ("sdpa", "eager", "flash_attention_2").
+        attention: the attention implementation of transformers ("sdpa", "eager",
+            "flash_attention_2").
         share_prefix: compute each image and prompt once per group instead of once per response. The
             numbers are the same; models whose layers cannot share fall back by themselves.
-        head_chunk_tokens: response positions per pass through the language-model head; bounds memory.
+        head_chunk_tokens: response positions per pass through the language-model head; bounds
+            memory.
         gradient_checkpointing: recompute activations in the backward pass (turns share_prefix off).
     """
 

@@ -1,7 +1,7 @@
 """Log-probs and entropy of response tokens from hidden states, without keeping the logits.
 
-The vocabulary (151,936 for Qwen) makes the logits the largest tensor of training; here they live a chunk at
-a time and are computed again in the backward pass. Reductions are float32.
+The vocabulary (151,936 for Qwen) makes the logits the largest tensor of training; here they live a
+chunk at a time and are computed again in the backward pass. Reductions are float32.
 """
 
 from __future__ import annotations

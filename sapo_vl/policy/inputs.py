@@ -95,8 +95,9 @@ def encode_media(
 ) -> dict[str, Any]:
     """Run the vision tower once over the prompts' media; lay the features out in row order.
 
-    ``order`` names the prompt of each row, so that a group's rows share one pass through the tower (their
-    gradients add up). Returns what the model takes as ``mm_encoder_outputs``; empty without media.
+    ``order`` names the prompt of each row, so that a group's rows share one pass through the tower
+    (their gradients add up). Returns what the model takes as ``mm_encoder_outputs``; empty without
+    media.
     """
     outputs: dict[str, Any] = {}
     for pixels, (name, grid) in PIXELS.items():

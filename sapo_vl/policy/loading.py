@@ -11,7 +11,8 @@ from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
 from sapo_vl.policy.config import PolicyConfig
 
-# Families whose forward takes mm_encoder_outputs and 3-row M-RoPE positions, as policy.py uses them.
+# Families whose forward takes mm_encoder_outputs and 3-row M-RoPE positions, as policy.py uses
+# them.
 FAMILIES = ("qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")
 
 

@@ -14,8 +14,9 @@ from sapo_vl.policy.config import Part
 def part_of(name: str) -> Part:
     """Part that a parameter of a Qwen-VL model belongs to, by its name.
 
-    The tower is ``visual``; its projectors (``visual.merger``, DeepStack's ``visual.deepstack_merger_list``)
-    are the merger; everything else, embeddings and head included, is the language model.
+    The tower is ``visual``; its projectors (``visual.merger``, DeepStack's
+    ``visual.deepstack_merger_list``) are the merger; everything else, embeddings and head included,
+    is the language model.
     """
     if "visual." not in name:
         return "language"

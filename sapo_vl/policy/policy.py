@@ -1,7 +1,8 @@
 """One class over the Hugging Face models: prefill prompts, continue them, score responses.
 
-The rollout and the scorer share ``prefill``, ``forward_tokens`` and ``log_probs``, so that what samples is
-what trains. Shape letters: P prompts, G group size, B rows, T response tokens, S prompt tokens, V vocabulary.
+The rollout and the scorer share ``prefill``, ``forward_tokens`` and ``log_probs``, so that what
+samples is what trains. Shape letters: P prompts, G group size, B rows, T response tokens, S prompt
+tokens, V vocabulary.
 """
 
 from __future__ import annotations

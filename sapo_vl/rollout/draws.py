@@ -1,7 +1,8 @@
 """The random numbers of a rollout, and how a number picks a token.
 
-Every response has its own stream, named by (run seed, iteration, global prompt index, response index): the
-same prompt draws the same numbers in any batch, on any number of ranks, and after a resume.
+Every response has its own stream, named by (run seed, iteration, global prompt index, response
+index): the same prompt draws the same numbers in any batch, on any number of ranks, and after a
+resume.
 """
 
 from __future__ import annotations
@@ -29,7 +30,8 @@ def pick(logp_BV: Tensor, uniform_B: Tensor) -> Tensor:
     """Token ids (int64 [B]) at which the cumulative probability passes ``uniform_B``."""
     cumulative = logp_BV.double().exp().cumsum(-1)
     total = cumulative[:, -1:]
-    # Strictly below the total, so that rounding never runs past the last token with any probability.
+    # Strictly below the total, so that rounding never runs past the last token with any
+    # probability.
     target = torch.minimum(uniform_B[:, None] * total, torch.nextafter(total, total * 0))
     return torch.searchsorted(cumulative, target, right=True).squeeze(-1)
 

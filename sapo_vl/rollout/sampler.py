@@ -21,7 +21,8 @@ class Sampler:
     """Sample with the policy's own weights.
 
     Args:
-        max_rows: responses decoded at a time; more prompts go through in several passes. Bounds memory.
+        max_rows: responses decoded at a time; more prompts go through in several passes. Bounds
+            memory.
     """
 
     max_rows: int = 256
@@ -31,8 +32,8 @@ class Sampler:
     ) -> Rollout:
         """Draw ``sampling.group_size`` responses to every prompt of ``batch``.
 
-        The log-probs returned are those of the temperature alone: top_p and top_k do not renormalise them.
-        Leaves the policy's mode as it was.
+        The log-probs returned are those of the temperature alone: top_p and top_k do not
+        renormalise them. Leaves the policy's mode as it was.
         """
         was_training = policy.training
         policy.eval()
