@@ -14,9 +14,9 @@ _NUMBER = re.compile(r"([-+]?)(\d*)(?:\.(\d*))?(?:e([-+]?\d{1,3}))?(?:/(\d+))?(\
 
 
 class WrittenNumber:
-    """A number as it was written: its value and how precisely it was given.
+    r"""A number as it was written: its value and how precisely it was given.
 
-    Example: ``33.30\\%`` has value 33.3, percent, places 2, four significant digits.
+    Example: ``33.30\%`` has value 33.3, percent, places 2, four significant digits.
     """
 
     def __init__(self, match: re.Match[str]) -> None:
@@ -32,7 +32,7 @@ class WrittenNumber:
 
 
 def read_written(text: str) -> WrittenNumber | None:
-    r"""Return the number a normalised text is, or None: digits, a/b, 6.02e23, with or without \%."""
+    r"""Return the number that a normalised text is, or None: digits, a/b, 6.02e23, with \%."""
     match = _NUMBER.fullmatch(squeeze(text)) if len(text) <= _MAX_CHARS else None
     if match is None or not (match[2] or match[3]) or (match[5] and not int(match[5])):
         return None
