@@ -18,6 +18,7 @@ from torch import Tensor
 # Why a sample may be left out of a stream; each is logged as data/skipped_<why>, on every rank.
 SKIP_REASONS = (
     "damaged_shard",
+    "duplicate_key",
     "missing_json",
     "bad_json",
     "missing_question",

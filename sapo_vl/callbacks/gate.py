@@ -73,6 +73,8 @@ def _update_means(update: UpdateOutput) -> dict[str, Mean]:
         "gate/weight_mean_neg": masked_mean(gate, negative),
         "gate/under_half_share": masked_mean((gate < 0.5).float(), mask),
         "gate/ratio_mean": masked_mean(ratio, mask),
+        # KL(old policy || policy), the estimator that is never negative.
+        "policy/kl_old": masked_mean(update.log_ratio_NT.expm1() - update.log_ratio_NT, mask),
         "gate/grpo_clipped_share": masked_mean(_clipped(ratio, update, GRPO_CLIP).float(), mask),
     }
     for sign, chosen in (("pos", positive), ("neg", negative)):

@@ -33,6 +33,7 @@ class RewardMonitor(L.Callback):
         means = _rewards(output, batch) | _rollout(output) | _policy(output)
         shown = ("reward/mean", "reward/accuracy", "policy/entropy")
         log_means(trainer, pl_module, means, prog_bar=shown)
+        pl_module.log("policy/updates", float(trainer.global_step))
 
 
 def _rewards(output: IterationOutput, batch: PromptBatch) -> dict[str, Mean]:

@@ -13,8 +13,12 @@ from sapo_vl.policy.build import build_model, train_tokenizer
 FIELDS = {"architecture", "tokenizer", "min_pixels", "max_pixels", "seed"}
 
 
-def build_from_file(path: str | Path, texts: Iterable[str], folder: str | Path) -> int:
-    """Train a tokenizer on ``texts`` and write the model of a YAML file; returns its parameter count.
+def build_from_file(
+    path: str | Path, texts: Iterable[str], folder: str | Path, seed: int | None = None
+) -> int:
+    """Train a tokenizer on ``texts`` and write the model of a YAML file; returns its size.
+
+    ``seed`` stands in for that of the file.
 
     Raises:
         FileNotFoundError: no such file.
@@ -29,6 +33,8 @@ def build_from_file(path: str | Path, texts: Iterable[str], folder: str | Path) 
             raise ValueError(f"{path}: {field} is missing")
     tokenizer = train_tokenizer(_repeated(texts), content["tokenizer"]["vocab_size"])
     options = {k: content[k] for k in ("min_pixels", "max_pixels", "seed") if k in content}
+    if seed is not None:
+        options["seed"] = seed
     return build_model(content["architecture"], tokenizer, folder, **options)
 
 

@@ -42,7 +42,7 @@ def _finite(metrics: Metrics) -> Iterator[Check]:
 
 
 def _self_test(metrics: Metrics) -> Iterator[Check]:
-    errors = _values(metrics, "gate/ratio_first_update_max_error")
+    errors = _values(metrics, "gate/first_update_error")
     if errors:
         worst = max(errors)
         text = (

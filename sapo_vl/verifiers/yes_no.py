@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
@@ -32,8 +31,8 @@ class YesNoVerifier:
 
     form: Form = "boxed"
     thinking: bool = False
-    yes: Sequence[str] = ("yes", "true")
-    no: Sequence[str] = ("no", "false")
+    yes: tuple[str, ...] = ("yes", "true")
+    no: tuple[str, ...] = ("no", "false")
 
     def __post_init__(self) -> None:
         check_form(self.form)

@@ -243,7 +243,7 @@ def _gate_row(moved: float, draw: random.Random) -> dict[str, float]:
         "gate/abs_log_ratio_p95": moved * 2.5,
         "gate/abs_log_ratio_p99": moved * 6,
         "gate/abs_log_ratio_max": moved * 40,
-        "gate/ratio_first_update_max_error": 2.4e-7,
+        "gate/first_update_error": 2.4e-7,
         "gate/tau_pos": 1.0,
         "gate/tau_neg": 1.05,
     }

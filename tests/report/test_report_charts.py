@@ -94,7 +94,7 @@ def test_zero_quantiles_are_left_off_the_log_axis() -> None:
 
 def test_checks_speak_up() -> None:
     metrics = {
-        "gate/ratio_first_update_max_error": Series(steps=(0,), values=(0.2,)),
+        "gate/first_update_error": Series(steps=(0,), values=(0.2,)),
         "gate/abs_log_ratio_max": Series(steps=(0,), values=(0.0,)),
         "policy/entropy": Series(steps=tuple(range(20)), values=(1.0,) * 10 + (0.01,) * 10),
         "policy/loss": Series(not_finite=3),

@@ -57,8 +57,8 @@ def test_an_unusable_reference_is_named(reference: str) -> None:
 
 
 def test_words_of_another_language() -> None:
-    verifier = YesNoVerifier(form="whole", yes=["ja"], no=["nein"])
+    verifier = YesNoVerifier(form="whole", yes=("ja",), no=("nein",))
     assert verifier(Prompt(reference="ja"), "Ja, klar").score == 1
     assert verifier(Prompt(reference="ja"), "yes").score == 0
     with pytest.raises(ValueError, match="both yes and no"):
-        YesNoVerifier(yes=["ok"], no=["OK"])
+        YesNoVerifier(yes=("ok",), no=("OK",))
