@@ -1,4 +1,4 @@
-"""The command line: ``sapo-vl fit | validate | test | predict --config A.yaml [--config B.yaml ...]``."""
+"""The command line: ``sapo-vl fit | validate | test | predict --config A.yaml [...]``."""
 
 from __future__ import annotations
 

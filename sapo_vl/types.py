@@ -49,7 +49,7 @@ class Verdict:
 
 @runtime_checkable
 class Verifier(Protocol):
-    """A rule that scores one response against the reference: training reward and benchmark scorer alike."""
+    """A rule that scores one response: training reward and benchmark scorer alike."""
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` (the decoded text, without the end-of-turn token)."""
@@ -67,11 +67,11 @@ class ChecksReference(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """One question with its media, its reference answer and the task it belongs to.
+    r"""One question with its media, its reference answer and the task it belongs to.
 
     Example: ``Prompt(key="counting-000000.tar#000017", index=81, task="counting",
     messages=({"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "How
-    many?"}]},), images=(b"\\x89PNG...",), reference="3", verifier=NumberVerifier())``.
+    many?"}]},), images=(b"\x89PNG...",), reference="3", verifier=NumberVerifier())``.
     """
 
     reference: str  # the answer that is right
@@ -191,7 +191,7 @@ class Sampling:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rollout:
-    """The sampled responses of a prompt batch, prompt after prompt (row b belongs to prompt b // G).
+    """The sampled responses of a batch, prompt after prompt (row b belongs to prompt b // G).
 
     Example (P = 1, G = 2): ``response_ids_BT = [[51, 7, 2], [9, 2, 0]]``,
     ``mask_BT = [[1, 1, 1], [1, 1, 0]]``, ``finished_B = [True, True]``.
@@ -241,7 +241,7 @@ class UpdateOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IterationOutput:
-    """What ``SAPOModule.training_step`` returns, under the key "iteration", for callbacks to read."""
+    """What ``SAPOModule.training_step`` returns, under the key "iteration", for callbacks."""
 
     iteration: int  # counted from 0 over the whole run, resumes included
     rollout: Rollout
@@ -256,9 +256,9 @@ class IterationOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    """The judged responses to one prompt, from an evaluation or a prediction.
+    r"""The judged responses to one prompt, from an evaluation or a prediction.
 
-    Example: ``Answers(prompt=..., sampling="avg4", texts=("\\boxed{3}", ...),
+    Example: ``Answers(prompt=..., sampling="avg4", texts=("\boxed{3}", ...),
     verdicts=(Verdict(score=1.0), ...), lengths=(4, ...), finished=(True, ...))``.
     """
 

@@ -8,11 +8,11 @@ from sapo_vl.policy.model_file import build_from_file
 
 
 def main() -> None:
-    """Train the tokenizer on the shards' texts, draw the weights, save all in Hugging Face layout."""
+    """Train the tokenizer on the shards' texts, draw weights, save all in Hugging Face layout."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("config", help="architecture and tokenizer, as configs/quickstart/model.yaml")
+    parser.add_argument("config", help="a YAML file like configs/quickstart/model.yaml")
     parser.add_argument("out", help="folder to write")
-    parser.add_argument("--texts", required=True, help="shards whose questions and responses to use")
+    parser.add_argument("--texts", required=True, help="shards whose texts to use")
     parser.add_argument("--seed", type=int, help="of the weights; that of the file by default")
     args = parser.parse_args()
 

@@ -52,7 +52,7 @@ class IterationCheckpoint(L.Callback):
 
     @override
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._save(trainer, trainer.fit_loop.epoch_loop.batch_progress.total.processed)
+        self._save(trainer, trainer.fit_loop.epoch_loop.total_batch_idx + 1)
         if not self.export:
             return
         folder = self._folder(trainer) / "hf"

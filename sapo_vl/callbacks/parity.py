@@ -24,7 +24,7 @@ TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25, "float16": 0.05}
 
 
 class ParityCheck(L.Callback):
-    """Compare sampler and scorer on a few prompts of the first batch; stop the run when they disagree.
+    """Compare sampler and scorer on a few prompts of the first batch; stop when they disagree.
 
     Args:
         prompts: how many prompts to look at; the ones with most media tokens are taken.
@@ -103,7 +103,8 @@ def _check_media_tokens(policy: Policy, inputs: PromptInputs, key: str) -> None:
         tokens = int((inputs.mm_token_type_ids_S == kind).sum())
         if tokens != features:
             raise RuntimeError(
-                f"parity check: prompt {key} has {tokens} {name} tokens, its grid makes {features} features. "
+                f"parity check: prompt {key} has {tokens} {name} tokens, its grid makes "
+                f"{features} features. "
                 "Is the processor that of the model (data.processor, patch and merge size)?"
             )
 
@@ -128,8 +129,8 @@ def _check_positions(policy: Policy, inputs: tuple[PromptInputs, ...]) -> None:
         own = batched[:, row, batched.shape[2] - len(x.input_ids_S) :]
         if not torch.equal(own, prompt_positions(policy.backbone, x)):
             raise RuntimeError(
-                "parity check: M-RoPE positions of a prompt differ between a batch of its group and the "
-                "prompt alone; the installed transformers computes them differently than expected"
+                "parity check: M-RoPE positions of a prompt differ between a batch of its group "
+                "and the prompt alone; the installed transformers computes them differently"
             )
 
 
@@ -137,13 +138,13 @@ def _explain(wrong: dict[str, float], tolerance: float, policy: Policy) -> str:
     lines = [f"parity check failed (tolerance {tolerance:.1e}, {policy.config.dtype} weights):"]
     if "parity/sampler_scorer" in wrong:
         lines.append(
-            f"- log-probs of the sampler and of the scorer differ by {wrong['parity/sampler_scorer']:.2e}: "
-            "the rollout does not come from the policy that is trained. Look at the rollout engine's "
-            "weights, temperature and image inputs."
+            "- log-probs of the sampler and of the scorer differ by "
+            f"{wrong['parity/sampler_scorer']:.2e}: the rollout does not come from the policy that "
+            "is trained. Look at the rollout engine's weights, temperature and image inputs."
         )
     if "parity/shared_plain" in wrong:
         lines.append(
-            f"- scoring with a shared prefix differs from plain scoring by {wrong['parity/shared_plain']:.2e}: "
-            "set model.policy.share_prefix to false."
+            "- scoring with a shared prefix differs from plain scoring by "
+            f"{wrong['parity/shared_plain']:.2e}: set model.policy.share_prefix to false."
         )
     return "\n".join(lines)

@@ -23,7 +23,7 @@ def question_of(prompt: Prompt) -> str:
 
 
 def write_images(prompt: Prompt, folder: Path) -> list[str]:
-    """Write a prompt's images under ``folder/images``, named by content; returns paths relative to folder."""
+    """Write a prompt's images under ``folder/images``, named by content; returns relative paths."""
     names = []
     for data in prompt.images:
         extension = next((e for magic, e in _MAGIC.items() if data.startswith(magic)), "bin")

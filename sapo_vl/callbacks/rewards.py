@@ -1,4 +1,4 @@
-"""reward/*, rollout/* and policy/*: how good, how long, how certain the responses of an iteration are."""
+"""reward/*, rollout/*, policy/*: how good, how long, how certain an iteration's responses are."""
 
 from __future__ import annotations
 

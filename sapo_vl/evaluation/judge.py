@@ -21,8 +21,8 @@ def judge(prompts: Sequence[Prompt], rollout: Rollout) -> tuple[Verdict, ...]:
         prompt = prompts[row // rollout.group_size]
         if prompt.verifier is None:
             raise ValueError(
-                f"prompt {prompt.key} of task {prompt.task!r} has no verifier; name one under the task's "
-                "`verifier:` in the data config"
+                f"prompt {prompt.key} of task {prompt.task!r} has no verifier; name one under "
+                "the task's `verifier:` in the data config"
             )
         try:
             verdicts.append(prompt.verifier(prompt, text))

@@ -10,7 +10,7 @@ from torchmetrics import Metric
 
 
 class AvgAtN(Metric):
-    """Mean score over n samples a prompt, with the standard error over prompts (samples are clustered).
+    """Mean score over n samples a prompt; standard error over prompts (samples are clustered).
 
     ``compute`` gives ``{"mean", "stderr", "n"}``: n counts prompts; stderr is the sample standard
     deviation of the prompts' means over sqrt(n), NaN below two prompts.

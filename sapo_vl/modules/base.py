@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import lightning as L
 import torch
@@ -17,7 +17,7 @@ from sapo_vl.evaluation import AvgAtN, answers_of, judge
 from sapo_vl.policy import Policy, PolicyConfig
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
-from sapo_vl.types import Answers, PromptBatch, Sampling
+from sapo_vl.types import Answers, PromptBatch, Sampling, Verdict
 
 GREEDY = Sampling(group_size=1, temperature=0.0)
 
@@ -115,13 +115,8 @@ class PolicyModule(L.LightningModule):
     def predict_step(
         self, batch: PromptBatch, batch_idx: int, dataloader_idx: int = 0
     ) -> list[Answers]:
-        """Answer a user's own questions; judged only where the prompt has a verifier and a reference."""
-        found = []
-        for name, sampling in self.evaluation.items():
-            drawn = self.rollout(self.policy, batch, sampling, (self.seed, 0))
-            verdicts = judge(batch.prompts, drawn) if batch.prompts[0].verifier else ()
-            found += answers_of(batch.prompts, drawn, verdicts, name)
-        return found
+        """Answer a user's own questions, unjudged."""
+        return [answer for name in self.evaluation for answer in self._answer(batch, name, ())]
 
     @override
     def on_validation_epoch_end(self) -> None:
@@ -133,13 +128,22 @@ class PolicyModule(L.LightningModule):
 
     def _evaluate(self, batch: PromptBatch) -> list[Answers]:
         found = []
-        for name, sampling in self.evaluation.items():
-            drawn = self.rollout(self.policy, batch, sampling, (self.seed, 0))
-            verdicts = judge(batch.prompts, drawn)
-            answers = answers_of(batch.prompts, drawn, verdicts, name)
+        for name in self.evaluation:
+            answers = self._answer(batch, name, None)
             self._update_scores(batch.tasks, answers, name)
             found += answers
         return found
+
+    def _answer(
+        self, batch: PromptBatch, name: str, verdicts: tuple[Verdict, ...] | None
+    ) -> list[Answers]:
+        """Sample answers to a batch; ``verdicts`` None: ask the verifiers."""
+        if not len(batch):  # every sample of it was skipped
+            return []
+        drawn = self.rollout(self.policy, batch, self.evaluation[name], (self.seed, 0))
+        if verdicts is None:
+            verdicts = judge(batch.prompts, drawn)
+        return answers_of(batch.prompts, drawn, verdicts, name)
 
     def _update_scores(self, tasks: Sequence[str], answers: list[Answers], name: str) -> None:
         for task in (*tasks, "all"):
@@ -148,14 +152,13 @@ class PolicyModule(L.LightningModule):
                 self.scores[key] = AvgAtN().to(self.device)
             of_task = [a for a in answers if task in ("all", a.prompt.task)]
             if of_task:
-                metric = self.scores[key]
                 scores = torch.tensor([[v.score for v in a.verdicts] for a in of_task])
-                metric.update(scores.to(self.device))
+                cast(AvgAtN, self.scores[key]).update(scores.to(self.device))
 
     def _log_scores(self) -> None:
         for key, metric in self.scores.items():
             task, name = key.rsplit(" ", 1)
-            result = metric.compute()
+            result = cast(AvgAtN, metric).compute()
             label = f"eval/{task}/{name}"
             self.log(label, result["mean"], prog_bar=task == "all")
             self.log(f"{label}_stderr", result["stderr"])

@@ -1,4 +1,4 @@
-"""SAPOModule: one training step is one iteration of Soft Adaptive Policy Optimization (arXiv 2511.20347).
+"""SAPOModule: one training step is one iteration of SAPO (arXiv 2511.20347).
 
     roll out G responses to each prompt           rollout/
     verify them                                   verifiers/, evaluation/judge.py
@@ -103,8 +103,9 @@ class SAPOModule(PolicyModule):
         super().on_fit_start()
         if self.updates_per_iteration == 1:
             rank_zero_warn(
-                "model.updates_per_iteration is 1: every ratio is 1, so the gate is inert and SAPO is plain "
-                "policy gradient. The paper makes 2 updates for vision-language models, 4 for text."
+                "model.updates_per_iteration is 1: every ratio is 1, so the gate is inert and "
+                "SAPO is plain policy gradient. The paper makes 2 updates for vision-language "
+                "models, 4 for text."
             )
 
     @property
@@ -204,7 +205,7 @@ class SAPOModule(PolicyModule):
         )
 
     def _rows_to_score(self, advantage_PG: Tensor, prompts: list[int]) -> tuple[Tensor, Tensor]:
-        """Rows whose gradient is not zero, and the sequences of this update, uniform groups included.
+        """Rows whose gradient is not zero, and the sequences of this update, uniform groups too.
 
         A group whose rewards are all equal has no gradient: it is not scored, but it still counts
         in the mean over groups. One group always stays, since every rank has to run a backward
@@ -262,13 +263,13 @@ def _stack(
 def _check(sampling: Sampling, updates_per_iteration: int, micro_batch_size: int) -> None:
     if sampling.group_size < 2:
         raise ValueError(
-            "model.sampling.group_size is 1: a response is judged against its group, so every advantage "
-            "would be 0; use 2 or more (8 or 16 are usual)"
+            "model.sampling.group_size is 1: a response is judged against its group, so every "
+            "advantage would be 0; use 2 or more (8 or 16 are usual)"
         )
     if sampling.top_p != 1 or sampling.top_k != 0:
         raise ValueError(
-            "model.sampling: top_p must be 1 and top_k 0 in training; a truncated distribution has other "
-            "probabilities than the ones that are trained, and the ratios would be biased"
+            "model.sampling: top_p must be 1 and top_k 0 in training; a truncated distribution has "
+            "other probabilities than the ones that are trained, and the ratios would be biased"
         )
     if sampling.temperature == 0:
         raise ValueError(

@@ -51,7 +51,7 @@ class SFTModule(PolicyModule):
         return loss
 
     def _targets(self, prompts: tuple[Prompt, ...]) -> tuple[Tensor, Tensor]:
-        """Token ids of the worked responses, ended by the end-of-turn token, and their mask; [P, T]."""
+        """Token ids of the worked responses, ended by the end of turn, and their mask [P, T]."""
         tokenizer, eos = self.policy.tokenizer, self.policy.eos_ids[0]
         rows = [
             torch.tensor([*tokenizer.encode(_response(p), add_special_tokens=False), eos])
@@ -66,7 +66,7 @@ class SFTModule(PolicyModule):
 def _response(prompt: Prompt) -> str:
     if prompt.response is None:
         raise ValueError(
-            f"sample {prompt.key} has no `response` in its JSON; supervised fine-tuning needs one in every "
-            "sample of its tasks"
+            f"sample {prompt.key} has no `response` in its JSON; supervised fine-tuning needs one "
+            "in every sample of its tasks"
         )
     return prompt.response

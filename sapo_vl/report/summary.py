@@ -20,8 +20,8 @@ RESAMPLES = 10_000
 def summarize(run: Path, seconds: Mapping[str, float], seed: int) -> dict[str, Any]:
     """Read ``run/{cold_start,sapo,test/cold_start,test/sapo}`` and sum them up.
 
-    The interval of the gain is a paired bootstrap over the test prompts, both models' answers to a prompt
-    kept together.
+    The interval of the gain is a paired bootstrap over the test prompts, both models' answers to
+    a prompt kept together.
 
     Raises:
         ValueError: the run is not complete; the message names what is missing.
