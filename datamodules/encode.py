@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import Any
 
+from jinja2 import TemplateError
 from PIL import Image
 from qwen_vl_utils.vision_process import fetch_image, smart_resize
 from transformers import AutoProcessor
@@ -14,6 +15,8 @@ from transformers import AutoProcessor
 from datamodules.fields import SampleError
 from sapo_vl.types import Prompt, PromptInputs
 
+# What a shard may hold; Pillow's other readers stay shut (its EPS reader runs Ghostscript).
+IMAGE_FORMATS = ("PNG", "JPEG", "WEBP")
 MEDIA_KEYS = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
 
 
@@ -42,26 +45,38 @@ class Encoder:
         """Tokenize and load one prompt.
 
         Raises:
-            SampleError: too_long, undecodable_media or image_count.
+            SampleError: too_long, undecodable_media, image_count or bad_json.
         """
-        text = self.processor.apply_chat_template(
-            list(prompt.messages), tokenize=False, add_generation_prompt=True
-        )
+        text = self._render(prompt)
         elements = self._image_elements(prompt)
         self._check_length(text, elements)
-        try:
-            images = [fetch_image(e, image_patch_size=self.patch_size) for e in elements]
-        except (OSError, ValueError, SyntaxError) as error:
-            raise SampleError("undecodable_media", f"an image does not decode: {error}") from error
-        output = self._process(text, images)
+        output = self._process(text, [self._decode(element) for element in elements])
         return PromptInputs(
             input_ids_S=output["input_ids"][0],
             mm_token_type_ids_S=output["mm_token_type_ids"][0],
             media={key: output[key] for key in MEDIA_KEYS if key in output},
         )
 
+    def _render(self, prompt: Prompt) -> str:
+        try:
+            return str(
+                self.processor.apply_chat_template(
+                    list(prompt.messages), tokenize=False, add_generation_prompt=True
+                )
+            )
+        except TemplateError as error:
+            raise SampleError(
+                "bad_json", f"the model's chat template refused the messages: {error}"
+            ) from error
+
+    def _decode(self, element: dict[str, Any]) -> Image.Image:
+        try:
+            return fetch_image(element, image_patch_size=self.patch_size)
+        except Exception as error:  # Pillow's decoders raise almost anything on broken data
+            raise SampleError("undecodable_media", f"an image does not decode: {error}") from error
+
     def _image_elements(self, prompt: Prompt) -> list[dict[str, Any]]:
-        """What qwen-vl-utils takes for each image: the (still undecoded) image and its pixel budget."""
+        """What qwen-vl-utils takes for each image: still undecoded, with its pixel budget."""
         parts = [
             part
             for message in prompt.messages
@@ -71,9 +86,17 @@ class Encoder:
         ]
         elements = []
         for part, data in zip(parts, prompt.images, strict=True):
-            sizes = {k: v for k, v in part.items() if k != "type"}
-            elements.append({**self.pixels, **sizes, "image": _open(data)})
+            own = {key: value for key, value in part.items() if key != "type"}
+            elements.append({**self._budget(own), "image": _open(data)})
         return elements
+
+    def _budget(self, own: Mapping[str, int]) -> dict[str, int]:
+        """The sizes a sample asks for, and ours where it says nothing and ours do not contradict."""
+        sizes = {**self.pixels, **own}
+        if sizes["min_pixels"] > sizes["max_pixels"]:
+            giving_way = "min_pixels" if "max_pixels" in own else "max_pixels"
+            sizes[giving_way] = own["max_pixels" if "max_pixels" in own else "min_pixels"]
+        return sizes
 
     def _check_length(self, text: str, elements: list[dict[str, Any]]) -> None:
         """Count the prompt's tokens from the text and the images' headers alone."""
@@ -83,7 +106,8 @@ class Encoder:
         if tokens > self.max_prompt_tokens:
             raise SampleError(
                 "too_long",
-                f"the prompt has {tokens} tokens, data.max_prompt_tokens is {self.max_prompt_tokens}",
+                f"the prompt has {tokens} tokens; data.max_prompt_tokens is"
+                f" {self.max_prompt_tokens}",
             )
 
     def _image_tokens(self, element: Mapping[str, Any]) -> int:
@@ -99,7 +123,14 @@ class Encoder:
                 )
         except (ValueError, ZeroDivisionError) as error:
             raise SampleError("undecodable_media", f"an image cannot be used: {error}") from error
-        return (height // self.factor) * (width // self.factor)
+        tokens = (height // self.factor) * (width // self.factor)
+        if not tokens:
+            raise SampleError(
+                "undecodable_media",
+                f"an image of {element['image'].size} pixels vanishes within max_pixels"
+                f" {element['max_pixels']}",
+            )
+        return int(tokens)
 
     def _process(self, text: str, images: list[Image.Image]) -> Mapping[str, Any]:
         try:
@@ -114,20 +145,22 @@ class Encoder:
             int(grid.prod()) * self.patch_size**2 // self.factor**2
             for grid in output.get("image_grid_thw", ())
         )
-        found = int((output["mm_token_type_ids"] == 1).sum())
-        if found != expected:
+        kinds = output["mm_token_type_ids"]
+        found, of_video = int((kinds == 1).sum()), int((kinds == 2).sum())
+        if found != expected or of_video:
             raise SampleError(
                 "image_count",
-                f"the text holds {found} image tokens, its images make {expected}; is a placeholder "
-                "token written in the question?",
+                f"the text holds {found} image and {of_video} video tokens, the images make"
+                f" {expected}; is a placeholder token written in the question?",
             )
         return output
 
 
 def _open(data: bytes) -> Image.Image:
+    """Read an image's header; its pixels are decoded later."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
-            return Image.open(BytesIO(data))
-    except (OSError, Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+            return Image.open(BytesIO(data), formats=IMAGE_FORMATS)
+    except Exception as error:  # as in decoding
         raise SampleError("undecodable_media", f"an image does not open: {error}") from error

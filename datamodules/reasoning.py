@@ -74,7 +74,7 @@ class ReasoningDataModule(L.LightningDataModule):
         self.max_prompt_tokens = max_prompt_tokens
         self.pixels = (min_pixels, max_pixels)
         self.seed = seed
-        self.start_iteration = 0
+        self.restored_iteration = 0
         self.encoder: Encoder | None = None
 
     @override
@@ -98,7 +98,7 @@ class ReasoningDataModule(L.LightningDataModule):
         sampler = StreamSampler(
             [task.share for task in tasks],
             self.prompts_per_iteration,
-            self.start_iteration,
+            self._iterations_trained,
             self._rank,
             ranks,
         )
@@ -126,13 +126,20 @@ class ReasoningDataModule(L.LightningDataModule):
 
     @override
     def state_dict(self) -> dict[str, Any]:
-        """Position of the stream: iterations trained, the same on all ranks; the prefetched batch not counted."""
-        progress = self.trainer.fit_loop.epoch_loop.batch_progress if self.trainer else None
-        return {"iteration": progress.total.processed if progress else self.start_iteration}
+        """Position of the stream: iterations trained; the same on all ranks."""
+        return {"iteration": self._iterations_trained()}
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        self.start_iteration = int(state_dict["iteration"])
+        self.restored_iteration = int(state_dict["iteration"])
+
+    def _iterations_trained(self) -> int:
+        """Batches that training is done with; those fetched ahead are not."""
+        if self.trainer is None:
+            return self.restored_iteration
+        progress: Any = self.trainer.fit_loop.epoch_loop.batch_progress
+        # The trainer's own count starts at 0 when only weights were restored.
+        return max(self.restored_iteration, int(progress.total.processed))
 
     def _eval_loader(self, tasks: list[TaskConfig]) -> DataLoader[Any]:
         dataset = EvalDataset(self._readers(tasks))

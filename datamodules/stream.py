@@ -6,7 +6,7 @@ cannot be used is recorded as a Skip; in training another of the same task takes
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from torch.utils.data import Dataset, Sampler
@@ -124,19 +124,28 @@ def _problems(readers: Sequence[TaskReader]) -> list[Skip]:
 
 
 class StreamSampler(Sampler[list[Place]]):
-    """This rank's places of one iteration after another, without end."""
+    """This rank's places of one iteration after another, without end.
+
+    ``position`` gives the iteration to begin with, asked whenever a new pass begins: what was
+    fetched ahead and not trained on is given again.
+    """
 
     def __init__(
-        self, shares: Sequence[float], prompts_per_iteration: int, start: int, rank: int, ranks: int
+        self,
+        shares: Sequence[float],
+        prompts_per_iteration: int,
+        position: Callable[[], int],
+        rank: int,
+        ranks: int,
     ) -> None:
         self.shares = shares
         self.prompts_per_iteration = prompts_per_iteration
-        self.start = start
+        self.position = position
         self.rank = rank
         self.ranks = ranks
 
     def __iter__(self) -> Iterator[list[Place]]:
-        iteration = self.start
+        iteration = self.position()
         while True:
             places = batch_places(self.shares, self.prompts_per_iteration, iteration)
             yield places[self.rank :: self.ranks]

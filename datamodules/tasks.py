@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import dataclass
 
 from datamodules.samples import DEFAULT_TEMPLATE
@@ -13,7 +15,7 @@ class TaskConfig:
     """A named source of prompts with one verifier and one share of every batch.
 
     Args:
-        name: how logs and reports call it.
+        name: how logs and reports call it; letters, digits, "_" and "-".
         shards: glob or brace pattern (or several) of WebDataset tar shards.
         verifier: judges the responses, in training and in evaluation.
         share: part of every training batch, relative to the other tasks' shares.
@@ -29,9 +31,17 @@ class TaskConfig:
     max_samples: int | None = None
 
     def __post_init__(self) -> None:
-        if self.name in ("", "all", "mean", "accuracy"):
-            raise ValueError(f"data.tasks: {self.name!r} cannot be the name of a task")
-        if not self.share > 0:
+        if self.name in ("all", "mean", "accuracy") or not re.fullmatch(r"[\w-]+", self.name):
+            raise ValueError(
+                f"data.tasks: {self.name!r} cannot be the name of a task; use letters, digits,"
+                ' "_" and "-"'
+            )
+        if not (self.share > 0 and math.isfinite(self.share)):
             raise ValueError(
                 f"data.tasks: share of {self.name!r} is {self.share}; it must be positive"
+            )
+        if self.max_samples is not None and self.max_samples < 1:
+            raise ValueError(
+                f"data.tasks: max_samples of {self.name!r} is {self.max_samples}; it must be at"
+                " least 1, or null for all"
             )

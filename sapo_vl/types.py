@@ -201,6 +201,7 @@ class Rollout:
     response_ids_BT: Tensor  # int64; the end-of-turn token included, padding after it
     mask_BT: Tensor  # bool; True on response tokens
     logp_BT: Tensor  # float32; the sampler's own log-probs at its temperature, 0 where masked
+    entropy_BT: Tensor  # float32; of the distributions that were sampled, 0 where masked
     finished_B: Tensor  # bool; False: cut at max_new_tokens
     texts: tuple[str, ...]  # B decoded responses, special tokens left out
 
@@ -248,8 +249,8 @@ class IterationOutput:
     verdicts: tuple[Verdict, ...]  # B
     reward_PG: Tensor  # float32
     advantage_PG: Tensor  # float32
-    old_logp_BT: Tensor  # float32, of the policy before the first update
-    entropy_BT: Tensor  # float32, of the policy before the first update
+    old_logp_BT: Tensor  # float32, of the policy before the first update, where scored
+    scored_BT: Tensor  # bool; False on responses of groups that carry no signal
     updates: tuple[UpdateOutput, ...]
     seconds: Mapping[str, float]  # rollout, verify, old_logp, update
 

@@ -26,7 +26,7 @@ def model_folder(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Pa
 
 @pytest.fixture
 def load_policy(model_folder: Callable[[str], Path]) -> Callable[..., Policy]:
-    """A fresh policy of a family, to change as a test likes: ``load_policy("qwen3_vl", **config)``."""
+    """Load a fresh policy, to change as a test likes: ``load_policy("qwen3_vl", freeze=[...])``."""
 
     def load(family: str, **config: object) -> Policy:
         return Policy(PolicyConfig(path=str(model_folder(family)), **config))

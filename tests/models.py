@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from PIL import Image
 from transformers import PreTrainedTokenizerFast
 
@@ -15,10 +16,17 @@ from sapo_vl.policy.build import build_model, train_tokenizer
 from sapo_vl.types import Prompt, PromptBatch, PromptInputs
 
 FAMILIES = ("qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5")
-VOCAB_SIZE = 400
-PADDED_VOCAB_SIZE = 416  # the published embeddings are larger than their tokenizers, too
+VOCAB_SIZE = 320
+PADDED_VOCAB_SIZE = 336  # the published embeddings are larger than their tokenizers, too
+MEDIA = (
+    "pixel_values",
+    "image_grid_thw",
+    "pixel_values_videos",
+    "video_grid_thw",
+    "second_per_grid_ts",
+)
 TEXTS = [
-    f"How many {shape} are {colour}? The answer is {number}, the {shape} lies {side} of the {other}."
+    f"How many {shape} are {colour}? The answer is {number}, left of it is the {other} on the {side}."
     for shape, other in (("circles", "star"), ("squares", "ring"), ("triangles", "bar"))
     for colour in ("red", "green", "blue")
     for number in range(10)
@@ -28,7 +36,7 @@ TEXTS = [
 TEXT = {
     "hidden_size": 64,
     "intermediate_size": 96,
-    "num_hidden_layers": 2,
+    "num_hidden_layers": 3,  # DeepStack feeds the first two
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "vocab_size": PADDED_VOCAB_SIZE,
@@ -51,7 +59,6 @@ VISION = {
 LEARNED_POSITIONS = {"num_position_embeddings": 64}
 DEEPSTACK = {"depth": 3, "deepstack_visual_indexes": [0, 1]}
 LINEAR_ATTENTION = {
-    "num_hidden_layers": 3,
     "layer_types": ["linear_attention", "linear_attention", "full_attention"],
     "linear_conv_kernel_dim": 4,
     "linear_key_head_dim": 16,
@@ -136,11 +143,10 @@ def encode(
         return_tensors="pt",
         **({"do_sample_frames": False} if videos else {}),
     )
-    media = ("pixel_values", "image_grid_thw", "pixel_values_videos", "video_grid_thw")
     return PromptInputs(
         input_ids_S=output["input_ids"][0],
         mm_token_type_ids_S=output["mm_token_type_ids"][0],
-        media={key: output[key] for key in media if key in output},
+        media={key: torch.as_tensor(output[key]) for key in MEDIA if key in output},
     )
 
 

@@ -65,10 +65,12 @@ def _rollout(output: IterationOutput) -> dict[str, Mean]:
 
 
 def _policy(output: IterationOutput) -> dict[str, Mean]:
-    mask_BT, n = output.rollout.mask_BT, len(output.updates)
+    n = len(output.updates)
     return {
-        "policy/entropy": masked_mean(output.entropy_BT, mask_BT),
-        "policy/kl_rollout": masked_mean(output.rollout.logp_BT - output.old_logp_BT, mask_BT),
+        "policy/entropy": masked_mean(output.rollout.entropy_BT, output.rollout.mask_BT),
+        "policy/kl_rollout": masked_mean(
+            output.rollout.logp_BT - output.old_logp_BT, output.scored_BT
+        ),
         "policy/loss": (sum(u.loss for u in output.updates), n),
         "policy/grad_norm": (sum(u.grad_norm for u in output.updates), n),
         "policy/lr": (sum(u.lr for u in output.updates), n),

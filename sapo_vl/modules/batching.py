@@ -33,6 +33,6 @@ def rows_of(prompts: Sequence[int], group_size: int) -> Tensor:
 
 def micro_batches(rows: Tensor, size: int) -> Iterator[tuple[Tensor, bool]]:
     """Slices of at most ``size`` rows, each with whether it is the last."""
-    parts = rows.split(size)
+    parts = rows.split(size) if len(rows) else ()
     for index, part in enumerate(parts):
         yield part, index == len(parts) - 1

@@ -123,7 +123,8 @@ class SAPOModule(PolicyModule):
             reward_PG = self._rewards(rollout, verdicts)
         advantage_PG = group_advantages(reward_PG, std=self.advantage_std)
         with _clock(seconds, "old_logp"):
-            old_logp_BT, entropy_BT = self._old_scores(batch, rollout)
+            scored_B = informative_groups(reward_PG).repeat_interleave(rollout.group_size)
+            old_logp_BT = self._old_logp(batch, rollout, scored_B)
         with _clock(seconds, "update"):
             updates = [
                 self._update(batch, rollout, old_logp_BT, advantage_PG, prompts)
@@ -138,7 +139,7 @@ class SAPOModule(PolicyModule):
             reward_PG=reward_PG,
             advantage_PG=advantage_PG,
             old_logp_BT=old_logp_BT,
-            entropy_BT=entropy_BT,
+            scored_BT=rollout.mask_BT & scored_B[:, None],
             updates=tuple(updates),
             seconds=seconds,
         )
@@ -151,17 +152,17 @@ class SAPOModule(PolicyModule):
         return score_B.view(-1, rollout.group_size)
 
     @torch.no_grad()
-    def _old_scores(self, batch: PromptBatch, rollout: Rollout) -> tuple[Tensor, Tensor]:
-        """Log-probs and entropies of the policy before the first update, both [B, T]."""
-        logp_BT = torch.zeros_like(rollout.logp_BT)
-        entropy_BT = torch.zeros_like(rollout.logp_BT)
-        every_row = torch.arange(len(logp_BT))
-        for rows, _ in micro_batches(every_row, self.micro_batch_size):
-            scores = self._score(batch, rollout, rows)
-            t = scores.logp_BT.shape[1]
-            logp_BT[rows, :t] = scores.logp_BT
-            entropy_BT[rows, :t] = scores.entropy_BT
-        return logp_BT, entropy_BT
+    def _old_logp(self, batch: PromptBatch, rollout: Rollout, scored_B: Tensor) -> Tensor:
+        """Log-probs [B, T] of the policy before the first update, where ``scored_B`` holds.
+
+        The sampler's stand in elsewhere: where no group carries signal one is scored all the same
+        (see _rows_to_score), with advantages of 0.
+        """
+        old_logp_BT = rollout.logp_BT.clone()
+        for rows, _ in micro_batches(scored_B.nonzero().squeeze(-1).cpu(), self.micro_batch_size):
+            logp_NT = self._score(batch, rollout, rows).logp_BT
+            old_logp_BT[rows, : logp_NT.shape[1]] = logp_NT
+        return old_logp_BT
 
     def _update(
         self,

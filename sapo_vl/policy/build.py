@@ -53,13 +53,17 @@ CHAT_TEMPLATE = """\
 {% endif -%}"""
 
 # Words, numbers digit by digit, punctuation, blanks: the split rule of the Qwen tokenizers.
-SPLIT = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+SPLIT = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
 
 PROCESSORS = {
     "qwen2_5_vl": (Qwen2_5_VLProcessor, Qwen2VLVideoProcessor),
     "qwen3_vl": (Qwen3VLProcessor, Qwen3VLVideoProcessor),
     "qwen3_vl_moe": (Qwen3VLProcessor, Qwen3VLVideoProcessor),
     "qwen3_5": (Qwen3VLProcessor, Qwen3VLVideoProcessor),
+    "qwen3_5_moe": (Qwen3VLProcessor, Qwen3VLVideoProcessor),
 }
 
 
@@ -108,12 +112,11 @@ def build_model(
     max_pixels: int = 16777216,
     seed: int = 0,
 ) -> int:
-    """Write a folder with random weights, the tokenizer and the processor; returns the parameter count.
+    """Write a folder with random weights, tokenizer and processor; returns the parameter count.
 
     Args:
         architecture: the contents of a config.json; ids of special tokens and the vocabulary size
-            are
-            filled in from the tokenizer.
+            are filled in from the tokenizer.
         tokenizer: with Qwen's special tokens and a chat template.
         folder: where to write; made if missing.
         min_pixels: the image processor's least pixels an image.
@@ -136,16 +139,17 @@ def build_model(
 
     processor_class, video_class = PROCESSORS[model_type]
     vision = config.vision_config
-    size = {"shortest_edge": min_pixels, "longest_edge": max_pixels}
-    grid = {
+    pixels: dict[str, Any] = {
+        "size": {"shortest_edge": min_pixels, "longest_edge": max_pixels},
         "patch_size": vision.patch_size,
         "merge_size": vision.spatial_merge_size,
         "temporal_patch_size": vision.temporal_patch_size,
+        "image_mean": [0.5] * 3,
+        "image_std": [0.5] * 3,
     }
-    mean = {"image_mean": [0.5] * 3, "image_std": [0.5] * 3}
     processor = processor_class(
-        image_processor=Qwen2VLImageProcessor(size=size, **grid, **mean),
-        video_processor=video_class(size=size, **grid, **mean),
+        image_processor=Qwen2VLImageProcessor(**pixels),
+        video_processor=video_class(**pixels),
         tokenizer=tokenizer,
         chat_template=tokenizer.chat_template,
     )
@@ -166,11 +170,13 @@ def _with_token_ids(
     filled.update({key: tokenizer.convert_tokens_to_ids(token) for key, token in ids.items()})
     text = dict(filled["text_config"])
     text.setdefault("vocab_size", len(tokenizer))
+    text["bos_token_id"] = tokenizer.convert_tokens_to_ids("<|endoftext|>")
     text["eos_token_id"] = tokenizer.eos_token_id
     text["pad_token_id"] = tokenizer.pad_token_id
     if text["vocab_size"] < len(tokenizer):
         raise ValueError(
-            f"text_config.vocab_size is {text['vocab_size']}; the tokenizer has {len(tokenizer)} tokens"
+            f"text_config.vocab_size is {text['vocab_size']}; "
+            f"the tokenizer has {len(tokenizer)} tokens"
         )
     filled["text_config"] = text
     return filled

@@ -14,9 +14,14 @@ from torch.utils.checkpoint import checkpoint
 
 
 def masked_log_softmax(logits_NV: Tensor, temperature: float, banned_V: Tensor) -> Tensor:
-    """Log-probs of the distribution that is sampled: float32, over temperature, banned ids at -inf."""
+    """Log-probs of the sampled distribution: float32, over temperature, banned ids at -inf."""
     scaled = logits_NV.float() / temperature
     return torch.log_softmax(scaled.masked_fill(banned_V, -torch.inf), dim=-1)
+
+
+def entropy(logp_NV: Tensor) -> Tensor:
+    """Entropy [N] of each row of log-probs, in nats; a token of probability 0 adds nothing."""
+    return torch.special.entr(logp_NV.exp()).sum(-1)
 
 
 def token_stats(
@@ -27,22 +32,24 @@ def token_stats(
     banned_V: Tensor,
     chunk_tokens: int,
 ) -> tuple[Tensor, Tensor]:
-    """Log-prob of each token and entropy of its distribution, float32 [N] each; entropy without gradient."""
+    """Log-prob of each token and entropy of its distribution, float32 [N] each.
+
+    The entropy carries no gradient.
+    """
 
     def chunk(hidden: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
         logp_NV = masked_log_softmax(head(hidden), temperature, banned_V)
         with torch.no_grad():
-            # -inf * 0 is NaN: a banned id contributes nothing.
-            entropy = -(logp_NV.exp() * logp_NV.masked_fill(banned_V, 0.0)).sum(-1)
-        return logp_NV.gather(-1, token[:, None]).squeeze(-1), entropy
+            entropy_N = entropy(logp_NV)
+        return logp_NV.gather(-1, token[:, None]).squeeze(-1), entropy_N
 
     logps, entropies = [], []
     recompute = torch.is_grad_enabled() and len(token_N) > chunk_tokens
     for start in range(0, len(token_N), chunk_tokens):
         part = (hidden_ND[start : start + chunk_tokens], token_N[start : start + chunk_tokens])
-        logp, entropy = checkpoint(chunk, *part, use_reentrant=False) if recompute else chunk(*part)
-        logps.append(logp)
-        entropies.append(entropy)
+        out = checkpoint(chunk, *part, use_reentrant=False) if recompute else chunk(*part)
+        logps.append(out[0])
+        entropies.append(out[1])
     if not logps:  # no response token at all: zeros that keep the graph
         empty = hidden_ND.float().sum(-1)
         return empty, empty.detach()

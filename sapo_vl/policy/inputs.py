@@ -99,9 +99,10 @@ def encode_media(
     (their gradients add up). Returns what the model takes as ``mm_encoder_outputs``; empty without
     media.
     """
+    used = set(order)
     outputs: dict[str, Any] = {}
     for pixels, (name, grid) in PIXELS.items():
-        having = [i for i, p in enumerate(prompts) if pixels in p.media]
+        having = [i for i, p in enumerate(prompts) if i in used and pixels in p.media]
         if not having:
             continue
         features = getattr(backbone, f"get_{name}_features")(

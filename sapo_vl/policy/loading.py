@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
 
@@ -14,6 +15,34 @@ from sapo_vl.policy.config import PolicyConfig
 # Families whose forward takes mm_encoder_outputs and 3-row M-RoPE positions, as policy.py uses
 # them.
 FAMILIES = ("qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5", "qwen3_5_moe")
+
+
+def load_config(path: str) -> Any:
+    """Load the config.json of a model.
+
+    Raises:
+        FileNotFoundError: the folder is missing or has no config.json.
+        ValueError: the model is of a family that is not supported.
+    """
+    _require_folder(path)
+    try:
+        config = AutoConfig.from_pretrained(path)
+    except OSError as error:
+        raise FileNotFoundError(
+            f"{path} has no usable config.json: {_first_line(error)}. "
+            "Copy it from the model that the weights come from."
+        ) from error
+    except ValueError as error:  # no model_type, or one that transformers does not know
+        raise ValueError(
+            f"{path}: its config.json does not say what model this is: {_first_line(error)} "
+            f"Give the folder of a model of a supported family: {', '.join(FAMILIES)}."
+        ) from error
+    if config.model_type not in FAMILIES:
+        raise ValueError(
+            f"{path} is a {config.model_type!r} model. "
+            f"Give the folder of a model of a supported family: {', '.join(FAMILIES)}."
+        )
+    return config
 
 
 def load_processor(path: str) -> Any:
@@ -27,8 +56,9 @@ def load_processor(path: str) -> Any:
         processor = AutoProcessor.from_pretrained(path)
     except (OSError, ValueError, TypeError) as error:
         raise FileNotFoundError(
-            f"{path} has no usable processor (processor_config.json, tokenizer.json, chat template): "
-            f"{_first_line(error)}. Copy these files from the model that the weights come from."
+            f"{path} has no usable processor (processor_config.json, tokenizer.json, chat "
+            f"template): {_first_line(error)}. Copy these files from the model that the weights "
+            "come from."
         ) from error
     if not hasattr(processor, "image_processor"):
         raise FileNotFoundError(
@@ -43,32 +73,44 @@ def load_processor(path: str) -> Any:
 
 
 def load_model(config: PolicyConfig) -> nn.Module:
-    """Load (or draw) the weights of ``config.path``, in training mode, on the current default device.
+    """Load (or draw) the weights of ``config.path``, in training mode, on the default device.
 
     Raises:
-        FileNotFoundError: the folder or its weights are missing.
-        ValueError: the model is of a family that is not supported.
+        FileNotFoundError: the folder or its weights are missing or unreadable.
+        ValueError: the model is of a family that is not supported, or the weights are of another.
     """
-    _require_folder(config.path)
-    hf_config = AutoConfig.from_pretrained(config.path)
-    if hf_config.model_type not in FAMILIES:
-        raise ValueError(
-            f"{config.path} is a {hf_config.model_type!r} model; supported families: {', '.join(FAMILIES)}"
-        )
+    hf_config = load_config(config.path)
     options = {"dtype": getattr(torch, config.dtype), "attn_implementation": config.attention}
     if config.weights == "random":
         model = AutoModelForImageTextToText.from_config(hf_config, **options)
     else:
-        try:
-            model = AutoModelForImageTextToText.from_pretrained(config.path, **options)
-        except OSError as error:
-            raise FileNotFoundError(
-                f"{config.path} has no weights (model.safetensors): {_first_line(error)}. "
-                "For new random weights set policy.weights: random."
-            ) from error
+        model = _load_weights(config.path, options)
     if config.gradient_checkpointing:
         model.gradient_checkpointing_enable({"use_reentrant": False})
     model.train()  # from_pretrained returns evaluation mode, and fit no longer changes it
+    return model
+
+
+def _load_weights(path: str, options: dict[str, Any]) -> Any:
+    try:
+        loaded: Any = AutoModelForImageTextToText.from_pretrained(
+            path, output_loading_info=True, ignore_mismatched_sizes=True, **options
+        )
+    except (OSError, SafetensorError) as error:
+        raise FileNotFoundError(
+            f"{path} has no usable weights (model.safetensors): {_first_line(error)}. "
+            "Copy them again, or set policy.weights: random for new random ones."
+        ) from error
+    model, report = loaded
+    # transformers gives both random values and a warning.
+    missing = sorted(report["missing_keys"])
+    mismatched = sorted(str(name) for name, *_ in report["mismatched_keys"])
+    if missing or mismatched:
+        raise ValueError(
+            f"{path}: its weights do not fit its config.json: {len(missing)} tensors are missing "
+            f"and {len(mismatched)} have another shape, first {(missing + mismatched)[0]}. "
+            "Take both from the same model."
+        )
     return model
 
 
@@ -76,7 +118,8 @@ def _require_folder(path: str) -> None:
     looks_local = path.startswith((".", "/", "~")) or path.count("/") != 1
     if looks_local and not Path(path).expanduser().is_dir():
         raise FileNotFoundError(
-            f"policy.path: no folder {path!r}. Give a local Hugging Face folder or a hub name (owner/name)."
+            f"policy.path: no folder {path!r}. "
+            "Give a local Hugging Face folder or a hub name (owner/name)."
         )
 
 

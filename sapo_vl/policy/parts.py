@@ -1,4 +1,4 @@
-"""The three parts of a vision-language model: which parameter belongs where, freezing, the table."""
+"""The three parts of a vision-language model: whose is a parameter, freezing, the table."""
 
 from __future__ import annotations
 

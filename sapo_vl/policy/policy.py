@@ -20,7 +20,7 @@ from transformers import DynamicCache
 from sapo_vl.policy.config import PolicyConfig
 from sapo_vl.policy.head import masked_log_softmax, token_stats
 from sapo_vl.policy.inputs import encode_media, join_right, pad_left
-from sapo_vl.policy.loading import load_model, load_processor
+from sapo_vl.policy.loading import load_config, load_model, load_processor
 from sapo_vl.policy.parts import freeze
 from sapo_vl.types import PromptInputs
 
@@ -58,8 +58,8 @@ class Policy(nn.Module):
     """A Qwen2.5-VL, Qwen3-VL, Qwen3-VL-MoE or Qwen3.5 model with its processor.
 
     Raises:
-        FileNotFoundError: no such folder, no weights, no processor.
-        ValueError: an unsupported family, or every part frozen.
+        FileNotFoundError: no such folder, no config, no weights, no processor.
+        ValueError: an unsupported family, weights that do not fit, or every part frozen.
     """
 
     banned_V: Tensor
@@ -67,6 +67,7 @@ class Policy(nn.Module):
     def __init__(self, config: PolicyConfig) -> None:
         super().__init__()
         self.config = config
+        load_config(config.path)  # before the processor: another family's has other files
         self.processor = load_processor(config.path)
         self.model: Any = load_model(config)
         freeze(self.model, config.freeze)
@@ -108,9 +109,10 @@ class Policy(nn.Module):
         return Prefix(cache, padded.mask, padded.next_position, output.last_hidden_state[:, -1])
 
     def forward_tokens(self, prefix: Prefix, token_ids: Tensor, mask: Tensor) -> Tensor:
-        """Read the next tokens of every row after ``prefix`` (extended in place); hidden states [rows, t, D].
+        """Read the next tokens of every row after ``prefix``, which grows in place.
 
-        ``mask`` [rows, t] marks the real tokens; padding may only follow them.
+        ``mask`` [rows, t] marks the real tokens; padding may only follow them. Returns the hidden
+        states [rows, t, D].
         """
         prefix.mask = torch.cat([prefix.mask, mask.long()], dim=1)
         steps = torch.arange(token_ids.shape[1], device=token_ids.device)
@@ -127,7 +129,7 @@ class Policy(nn.Module):
         return hidden
 
     def log_probs(self, hidden: Tensor, temperature: float) -> Tensor:
-        """Next-token log-probs, float32 [rows, V], of the distribution that is sampled and trained."""
+        """Next-token log-probs of the distribution that is sampled and trained, [rows, V]."""
         return masked_log_softmax(self.model.lm_head(hidden), temperature, self.banned_V)
 
     def score(
@@ -145,17 +147,19 @@ class Policy(nn.Module):
         Args:
             prompts: the distinct prompts, each used by one or more rows.
             prompt_of_row_B: int64; the prompt of each row.
-            response_ids_BT: int64; padded on the right.
+            response_ids_BT: int64; padded on the right, with anything.
             mask_BT: bool; True on response tokens.
             temperature: that of the rollout; 0 (greedy) is scored at 1.
             share_prefix: overrides the policy's own choice.
         """
         share = self.share_prefix if share_prefix is None else share_prefix
         hidden = self._hidden_shared if share else self._hidden_plain
-        hidden_BTD = hidden(prompts, prompt_of_row_B, response_ids_BT, mask_BT)
+        # A vision placeholder left in the padding would break the forward pass.
+        ids_BT = response_ids_BT.masked_fill(~mask_BT, self.pad_id)
+        hidden_BTD = hidden(prompts, prompt_of_row_B, ids_BT, mask_BT)
         logp, entropy = token_stats(
             hidden_BTD[mask_BT],
-            response_ids_BT[mask_BT],
+            ids_BT[mask_BT],
             self.model.lm_head,
             temperature or 1.0,
             self.banned_V,
@@ -167,7 +171,10 @@ class Policy(nn.Module):
     def _hidden_shared(
         self, prompts: Sequence[PromptInputs], rows: Tensor, ids_BT: Tensor, mask_BT: Tensor
     ) -> Tensor:
-        """Hidden states that predict each response token; prompts read once, cache repeated over the group."""
+        """Hidden states that predict each response token.
+
+        Prompts are read once and their cache is repeated over the group.
+        """
         prefix = self.prefill(prompts)
         prefix.select(rows)
         first = prefix.last_hidden[:, None]
@@ -206,8 +213,10 @@ class Policy(nn.Module):
         return True
 
     def _banned(self) -> Tensor:
-        """Ids that are never sampled: vision placeholders (a sampled one breaks the next forward) and ids
-        beyond the tokenizer's last (the embedding is padded to a round size).
+        """Ids that are never sampled, bool [V].
+
+        Vision placeholders (a sampled one breaks the next forward pass) and ids beyond the
+        tokenizer's last (the embedding is padded to a round size).
         """
         config = self.model.config
         banned = torch.zeros(config.text_config.vocab_size, dtype=torch.bool)
@@ -225,6 +234,7 @@ def _eos_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
     found = tuple(dict.fromkeys(i for i in [*ids, tokenizer.eos_token_id] if i is not None))
     if not found:
         raise ValueError(
-            "the model folder names no end-of-turn token; set eos_token_id in generation_config.json"
+            "the model folder names no end-of-turn token; "
+            "set eos_token_id in its generation_config.json"
         )
     return found

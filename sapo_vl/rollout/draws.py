@@ -37,7 +37,7 @@ def pick(logp_BV: Tensor, uniform_B: Tensor) -> Tensor:
 
 
 def restrict(logp_BV: Tensor, top_p: float, top_k: int) -> Tensor:
-    """Drop all but the ``top_k`` most likely tokens, then all outside the nucleus of mass ``top_p``."""
+    """Drop all but the ``top_k`` most likely tokens, then those outside the ``top_p`` nucleus."""
     if top_k:
         k = min(top_k, logp_BV.shape[-1])
         kth = logp_BV.topk(k, dim=-1).values[:, -1:]

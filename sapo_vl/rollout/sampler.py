@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from sapo_vl.policy import Policy
+from sapo_vl.policy.head import entropy
 from sapo_vl.rollout.draws import Seed, pick, restrict, uniform_draws
 from sapo_vl.types import PromptBatch, PromptInputs, Rollout, Sampling
 
@@ -46,31 +47,17 @@ class Sampler:
     def _sample(
         self, policy: Policy, batch: PromptBatch, sampling: Sampling, seed: Seed
     ) -> Rollout:
-        g, t = sampling.group_size, sampling.max_new_tokens
-        rows = len(batch) * g
-        device = policy.device
-        ids_BT = torch.full((rows, t), policy.pad_id, device=device)
-        logp_BT = torch.zeros(rows, t, device=device)
-        mask_BT = torch.zeros(rows, t, dtype=torch.bool, device=device)
-        per_pass = max(1, self.max_rows // g)
+        g, per_pass = sampling.group_size, max(1, self.max_rows // sampling.group_size)
+        drawn = _Drawn.empty(len(batch) * g, sampling.max_new_tokens, policy)
         for start in range(0, len(batch), per_pass):
             stop = min(start + per_pass, len(batch))
             index = [prompt.index for prompt in batch.prompts[start:stop]]
-            uniform_BT = uniform_draws(seed, index, g, t).to(device)
-            out = slice(start * g, stop * g)
-            _decode(
-                policy,
-                batch.inputs[start:stop],
-                sampling,
-                uniform_BT,
-                ids_BT[out],
-                logp_BT[out],
-                mask_BT[out],
-            )
-        longest = max(1, int(mask_BT.sum(1).max()))
-        ids_BT, logp_BT, mask_BT = ids_BT[:, :longest], logp_BT[:, :longest], mask_BT[:, :longest]
-        eos = torch.tensor(policy.eos_ids, device=device)
-        finished_B = (torch.isin(ids_BT, eos) & mask_BT).any(1)
+            uniform_BT = uniform_draws(seed, index, g, sampling.max_new_tokens).to(policy.device)
+            part = drawn.rows(slice(start * g, stop * g))
+            _decode(policy, batch.inputs[start:stop], sampling, uniform_BT, part)
+        t = max(1, int(drawn.mask_BT.sum(1).max()))
+        ids_BT, mask_BT = drawn.ids_BT[:, :t], drawn.mask_BT[:, :t]
+        eos = torch.tensor(policy.eos_ids, device=policy.device)
         texts = [
             policy.tokenizer.decode(ids[keep], skip_special_tokens=True)
             for ids, keep in zip(ids_BT.cpu(), mask_BT.cpu(), strict=True)
@@ -79,9 +66,32 @@ class Sampler:
             group_size=g,
             response_ids_BT=ids_BT,
             mask_BT=mask_BT,
-            logp_BT=logp_BT,
-            finished_B=finished_B,
+            logp_BT=drawn.logp_BT[:, :t],
+            entropy_BT=drawn.entropy_BT[:, :t],
+            finished_B=(torch.isin(ids_BT, eos) & mask_BT).any(1),
             texts=tuple(texts),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """What has been drawn so far, filled in place."""
+
+    ids_BT: Tensor
+    mask_BT: Tensor
+    logp_BT: Tensor
+    entropy_BT: Tensor
+
+    @classmethod
+    def empty(cls, rows: int, length: int, policy: Policy) -> _Drawn:
+        ids_BT = torch.full((rows, length), policy.pad_id, device=policy.device)
+        zeros = torch.zeros(rows, length, device=policy.device)
+        return cls(ids_BT, torch.zeros_like(ids_BT, dtype=torch.bool), zeros, zeros.clone())
+
+    def rows(self, part: slice) -> _Drawn:
+        """A view of some rows."""
+        return _Drawn(
+            self.ids_BT[part], self.mask_BT[part], self.logp_BT[part], self.entropy_BT[part]
         )
 
 
@@ -90,11 +100,9 @@ def _decode(
     inputs: Sequence[PromptInputs],
     sampling: Sampling,
     uniform_BT: Tensor,
-    ids_BT: Tensor,
-    logp_BT: Tensor,
-    mask_BT: Tensor,
+    drawn: _Drawn,
 ) -> None:
-    """Fill ``ids_BT``, ``logp_BT`` and ``mask_BT``; rows that have ended leave the batch."""
+    """Fill ``drawn`` token by token; rows that have ended leave the batch."""
     device = uniform_BT.device
     eos = torch.tensor(policy.eos_ids, device=device)
     prefix = policy.prefill(inputs)
@@ -107,15 +115,16 @@ def _decode(
         else:
             kept = restrict(logp_BV, sampling.top_p, sampling.top_k)
             token_B = pick(kept, uniform_BT[rows, step])
-        ids_BT[rows, step] = token_B
-        logp_BT[rows, step] = logp_BV.gather(-1, token_B[:, None]).squeeze(-1)
-        mask_BT[rows, step] = True
+        drawn.ids_BT[rows, step] = token_B
+        drawn.mask_BT[rows, step] = True
+        drawn.logp_BT[rows, step] = logp_BV.gather(-1, token_B[:, None]).squeeze(-1)
+        drawn.entropy_BT[rows, step] = entropy(logp_BV)
         alive = (~torch.isin(token_B, eos)).nonzero().squeeze(-1)
         if len(alive) == 0 or step + 1 == sampling.max_new_tokens:
             return
         if len(alive) < len(rows):
             prefix.select(alive)
             rows, token_B = rows[alive], token_B[alive]
-        hidden = policy.forward_tokens(prefix, token_B[:, None], torch.ones_like(token_B[:, None]))[
-            :, -1
-        ]
+        hidden = policy.forward_tokens(
+            prefix, token_B[:, None], torch.ones_like(token_B[:, None])
+        )[:, -1]

@@ -2,7 +2,8 @@ r"""Decides whether two normalised formulas are equal; math-verify does the alge
 
 Its ready-made extraction and rounding are not used: it joins neighbouring boxes into a set and
 accepts 1/2006! for 1/2004! because it rounds to six absolute decimals. Here numbers are compared by
-relative error, and a decimal reference is compared at its own precision.
+relative error, a decimal reference at its own precision, expressions by their values. What is left
+to math-verify's comparison are relations and unions of intervals, and only small ones.
 """
 
 from __future__ import annotations
@@ -16,12 +17,10 @@ import sympy  # type: ignore[import-untyped]
 from math_verify import LatexExtractionConfig, parse, verify
 from math_verify.parser import NormalizationConfig
 
-from sapo_vl.verifiers.math_guard import is_relation, is_solvable, why_refused
+from sapo_vl.verifiers.math_guard import is_simple, why_refused
 from sapo_vl.verifiers.math_normal import squeeze
 from sapo_vl.verifiers.math_number import half_unit, may_round, numbers_equal, read_written
-
-_DIGITS = 30  # of a numerical value
-_EXACT = sympy.Float("1e-20", _DIGITS)  # relative; two exact values that differ differ by more
+from sapo_vl.verifiers.math_values import DIGITS, EXACT, same
 
 _BASE = re.compile(r"\d_\{?(\d+)\}?$")
 _WORD = re.compile(r"[^\W\d_]{4,}|[\u0370-\uffff]")  # a Latin word, or any sign of another script
@@ -109,18 +108,24 @@ def math_equal(
 
 
 def _formulas_equal(answer: str, reference: str, rel_tol: float, seconds: int | None) -> bool:
-    if _bases_differ(answer, reference) or (is_relation(answer) and not is_solvable(answer)):
+    if _bases_differ(answer, reference):
         return False
+    tolerance = rel_tol if "." in answer or "." in reference else EXACT
+    percents = answer.endswith(r"\%"), reference.endswith(r"\%")
+    answer, reference = answer.removesuffix(r"\%"), reference.removesuffix(r"\%")
     left, right = parse_math(answer, seconds), parse_math(reference, seconds)
     if left is None or right is None:
         return False
-    left_value, right_value = _value(left), _value(right)
-    if left_value is not None and right_value is not None and "%" not in answer + reference:
-        allowed = _allowed_error(answer, reference, rel_tol) * max(
-            abs(left_value), abs(right_value)
-        )
-        error = abs(left_value - right_value)
-        return bool(error <= allowed or error <= _rounding(answer, reference))
+    # As in `numbers_equal`, a percent sign on one side alone is dropped or divided out.
+    if percents[0] != percents[1] and isinstance(left, sympy.Expr):
+        scaled = left / 100 if percents[0] else left * 100
+        if same(scaled, right, tolerance):
+            return True
+    decided = same(left, right, tolerance)
+    if decided is not None:
+        return decided or _rounds_to(left, answer, reference)
+    if not is_simple(answer):
+        return False
     # The question fixes the variable, so x < 3 may stand for an interval.
     equal = verify(
         right, left, allow_set_relation_comp=True, timeout_seconds=seconds, raise_on_error=True
@@ -134,21 +139,16 @@ def _bases_differ(answer: str, reference: str) -> bool:
     return bool(one and other and one[1] != other[1])
 
 
-def _value(parsed: Any) -> Any | None:
-    """Return the real value of a constant to `_DIGITS` digits, None of anything else."""
-    if not isinstance(parsed, sympy.Expr) or parsed.free_symbols:
-        return None
-    value = parsed.evalf(_DIGITS)
-    return value if value.is_Number and value.is_finite else None
-
-
-def _allowed_error(answer: str, reference: str, rel_tol: float) -> Any:
-    return rel_tol if "." in answer or "." in reference else _EXACT
-
-
-def _rounding(answer: str, reference: str) -> Any:
+def _rounds_to(parsed: Any, answer: str, reference: str) -> bool:
+    """Return whether the answer is a real constant that rounds to a decimal reference."""
     written = read_written(reference)
     if written is None or not may_round(read_written(answer), written):
-        return -1
+        return False
+    if not isinstance(parsed, sympy.Expr) or parsed.free_symbols:
+        return False
+    value = parsed.evalf(DIGITS)
+    if not (value.is_Number and value.is_finite):
+        return False
+    error = abs(value - sympy.Rational(written.value.numerator, written.value.denominator))
     half = half_unit(written)
-    return sympy.Rational(half.numerator, half.denominator)
+    return bool(error <= sympy.Rational(half.numerator, half.denominator))

@@ -18,6 +18,8 @@ _MAX_DEPTH = 12
 _MAX_DIGITS = 60  # of one number
 _MAX_INTEGER = 3000  # as an exponent or under a factorial
 _MAX_TERMS = 10_000  # of a product written out
+_MAX_DEGREE = 4  # of what may be solved; numbers may have larger powers
+_MAX_UNKNOWNS = 4
 
 _GREEK = (
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi "
@@ -29,7 +31,7 @@ _FUNCTIONS = (
     "lceil rceil"
 )
 _PLAIN = (
-    "frac pi cdot times div pm mp infty cup cap setminus in le ge lt gt ne emptyset mathbb % { } | "
+    "frac pi cdot times div pm mp infty cup cap setminus in le ge lt gt ne emptyset mathbb { } | "
     "lvert rvert vert langle rangle begin end overline vec hat bar prime"
 )
 _VARIABLES = frozenset((_GREEK + " " + _FUNCTIONS).split())
@@ -40,7 +42,6 @@ _COMMAND = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
 _CHARACTERS = re.compile(r"[\w\s+\-*/^=<>(){}\[\]|.,:;!&'\\%]*", re.ASCII)
 _EXPONENT = re.compile(r"\^\s*(\{|\(|\\[A-Za-z]+|\d+|.?)", re.DOTALL)
 _SMALL_POWER = re.compile(r"[A-Za-z]\s*\^\s*(?:[0-9A-Za-z]|\{[0-9A-Za-z]\})(?!\w)")
-_RELATION = re.compile(r"[=<>]|\\(?:le|ge|ne|lt|gt)(?![A-Za-z])")
 
 
 def why_refused(text: str) -> str | None:
@@ -60,15 +61,14 @@ def why_refused(text: str) -> str | None:
     return _why_large(text)
 
 
-def is_relation(text: str) -> bool:
-    """Return whether a normalised formula is an equation or an inequality."""
-    return _RELATION.search(text) is not None
-
-
-def is_solvable(text: str) -> bool:
-    """Return whether solving this relation is cheap: short, of low degree, few unknowns."""
-    exponents = [int(n) for n in re.findall(r"\^\s*\{?\s*(\d+)", text)]
-    return len(text) < MAX_CHARS / 2 and max(exponents, default=1) <= 4 and _variables(text) <= 4
+def is_simple(text: str) -> bool:
+    """Return whether solving or simplifying is cheap: short, of low degree, few unknowns."""
+    if len(text) >= MAX_CHARS // 2 or _variables(text) > _MAX_UNKNOWNS:
+        return False
+    return all(
+        int(exponent) <= (_MAX_DEGREE**2 if base.isdigit() else _MAX_DEGREE)
+        for base, exponent in re.findall(r"(.)\s*\^\s*\{?\s*(\d+)", text)
+    )
 
 
 def _depth(text: str) -> int:

@@ -1,0 +1,103 @@
+r"""Compares parsed formulas by their values at a few points, which is quick for any formula.
+
+A symbolic simplification would have to be trusted with whatever a model writes: one of
+``n^{999} - \sin(x)`` factors a polynomial for minutes. Two formulas that agree to twenty digits at
+several points are equal for every practical purpose, and most wrong answers differ at the first.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import sympy  # type: ignore[import-untyped]
+from sympy.core.function import AppliedUndef  # type: ignore[import-untyped]
+
+DIGITS = 30
+EXACT = sympy.Float("1e-20", DIGITS)  # relative error that rounding alone can make
+
+# Both signs, because sqrt(x^2) is not x; no simple numbers, at which different formulas may meet.
+_POINTS = [sympy.Rational(*pair) for pair in ((61, 97), (-237, 101), (383, 103), (-89, 211))]
+_SPREAD = sympy.Rational(127, 1009)  # keeps the symbols of one point apart
+_ENOUGH = 2  # points at which both must be defined
+
+
+def same(answer: Any, reference: Any, rel_tol: Any = EXACT) -> bool | None:
+    """Return whether two sympy objects are equal, None where their values do not tell.
+
+    Told are expressions, matrices, tuples, finite sets and intervals of these, and ``x = ...``
+    against a value; not told are other relations, unions, and one kind against another.
+    """
+    answer, reference = _unwrap(answer, reference), _unwrap(reference, answer)
+    if isinstance(answer, sympy.Expr) and isinstance(reference, sympy.Expr):
+        return _same_expression(answer, reference, rel_tol)
+    if isinstance(answer, sympy.MatrixBase) and isinstance(reference, sympy.MatrixBase):
+        if answer.shape != reference.shape:
+            return False
+        return _all_same(answer.flat(), reference.flat(), rel_tol)
+    if isinstance(answer, sympy.FiniteSet) and isinstance(reference, sympy.FiniteSet):
+        return _same_set(list(answer.args), list(reference.args), rel_tol)
+    if isinstance(answer, sympy.Tuple) and isinstance(reference, sympy.Tuple):
+        return _all_same(answer.args, reference.args, rel_tol)
+    if isinstance(answer, sympy.Interval) and isinstance(reference, sympy.Interval):
+        ends = (answer.left_open, answer.right_open) == (reference.left_open, reference.right_open)
+        if not ends:
+            return False
+        left, right = (answer.start, answer.end), (reference.start, reference.end)
+        return _all_same(left, right, rel_tol)
+    return None
+
+
+def value_at(expression: Any, point: Any, symbols: list[Any]) -> Any | None:
+    """Return the number an expression has at a point, None where it has none."""
+    numbers = {symbol: point * (1 + i * _SPREAD) for i, symbol in enumerate(symbols)}
+    # Chopping hides the rounding of x - x, but would hide a tiny constant as well.
+    value = expression.evalf(DIGITS, subs=numbers, chop=bool(symbols))
+    return value if value.is_number and value.is_finite else None
+
+
+def _unwrap(one: Any, other: Any) -> Any:
+    assigned = isinstance(one, sympy.Eq) and isinstance(one.lhs, sympy.Symbol)
+    return one.rhs if assigned and not isinstance(other, sympy.core.relational.Relational) else one
+
+
+def _same_expression(answer: Any, reference: Any, rel_tol: Any) -> bool:
+    answer, reference = _name_functions(answer), _name_functions(reference)
+    symbols = sorted(answer.free_symbols | reference.free_symbols, key=str)
+    defined = 0
+    for point in _POINTS if symbols else _POINTS[:1]:
+        left, right = value_at(answer, point, symbols), value_at(reference, point, symbols)
+        if left is None or right is None:
+            continue
+        if not bool(abs(left - right) <= rel_tol * max(abs(left), abs(right))):
+            return False
+        defined += 1
+    # Infinity and the like have no value: only the very same expression will do.
+    enough = _ENOUGH if symbols else 1
+    return defined >= enough or bool(answer == reference)
+
+
+def _name_functions(expression: Any) -> Any:
+    # f(x) of an unknown f has no value; as a symbol it gets one.
+    unknown = expression.atoms(AppliedUndef)
+    return expression.xreplace({call: sympy.Symbol(str(call)) for call in unknown})
+
+
+def _all_same(answers: Any, references: Any, rel_tol: Any) -> bool | None:
+    if len(answers) != len(references):
+        return False
+    found = [same(a, r, rel_tol) for a, r in zip(answers, references, strict=True)]
+    if False in found:
+        return False
+    return None if None in found else True
+
+
+def _same_set(answers: list[Any], references: list[Any], rel_tol: Any) -> bool | None:
+    if len(answers) != len(references):
+        return False
+    for reference in references:
+        found = [same(answer, reference, rel_tol) for answer in answers]
+        if True in found:
+            answers.pop(found.index(True))
+        else:
+            return None if None in found else False
+    return True

@@ -1,0 +1,265 @@
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import pytest
+import torch
+from project import CoinVerifier, Project, trainer
+
+from sapo_vl.advantage import group_advantages
+from sapo_vl.modules.batching import deal_prompts, micro_batches, rows_of
+from sapo_vl.policy import PolicyConfig
+from sapo_vl.types import IterationOutput, Sampling
+
+
+class Keep(L.Callback):
+    """Keeps what training_step returned."""
+
+    def __init__(self) -> None:
+        self.outputs: list[IterationOutput] = []
+        self.batches: list[Any] = []
+
+    def on_train_batch_end(
+        self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
+    ) -> None:
+        self.outputs.append(outputs["iteration"])
+        self.batches.append(batch)
+
+
+def weights(module: L.LightningModule) -> dict[str, torch.Tensor]:
+    return {k: v.detach().clone() for k, v in module.policy.model.state_dict().items()}
+
+
+def fit(project: Project, root: Path, *, module: Any = None, steps: int = 2, **data: Any) -> Any:
+    """Fit with the coin verifier; returns the module and what it returned."""
+    keep = Keep()
+    module = module or project.sapo()
+    options = {"tasks": project.tasks(), **data}
+    options["tasks"] = [
+        type(t)(name=t.name, shards=t.shards, verifier=CoinVerifier()) for t in options["tasks"]
+    ]
+    trainer(root, max_steps=steps, callbacks=[keep]).fit(module, project.data(**options))
+    return module, keep
+
+
+def largest_difference(first: dict[str, torch.Tensor], second: dict[str, torch.Tensor]) -> float:
+    assert first.keys() == second.keys()
+    return max(float((first[k] - second[k]).abs().max()) for k in first)
+
+
+def test_first_update_equals_the_papers_formula_on_transformers_own_forward(
+    project: Project, tmp_path: Path
+) -> None:
+    before = project.policy()
+    module = project.sapo(gradient_clip_norm=0.0, updates_per_iteration=1)
+    module, keep = fit(project, tmp_path, module=module, steps=1)
+    output, batch = keep.outputs[0], keep.batches[0]
+    rollout = output.rollout
+    advantage_B = group_advantages(output.reward_PG).flatten()
+    assert advantage_B.abs().sum() > 0
+
+    terms = []
+    for row in range(len(advantage_B)):
+        inputs = batch.inputs[row // rollout.group_size]
+        response = rollout.response_ids_BT[row][rollout.mask_BT[row]]
+        ids = torch.cat([inputs.input_ids_S, response])[None]
+        types = torch.cat([inputs.mm_token_type_ids_S, torch.zeros_like(response)])[None]
+        logits = before.model(input_ids=ids, mm_token_type_ids=types, **inputs.media).logits[0]
+        logits = logits[len(inputs.input_ids_S) - 1 : -1].masked_fill(before.banned_V, -torch.inf)
+        logp_T = logits.log_softmax(-1).gather(-1, response[:, None]).squeeze(-1)
+        # Equations 5 and 6 at ratio 1: f'(1) = 1, so the gradient is that of A * log p.
+        terms.append(advantage_B[row] * logp_T.mean())
+    (-torch.stack(terms).mean()).backward()
+
+    after = dict(module.policy.model.named_parameters())
+    moved = 0.0
+    for name, parameter in before.model.named_parameters():
+        expected = parameter.detach() - 0.1 * parameter.grad
+        torch.testing.assert_close(after[name].detach(), expected, rtol=1e-4, atol=2e-6)
+        moved = max(moved, float((0.1 * parameter.grad).abs().max()))
+    assert moved > 1e-4  # far above the tolerance: the step was really compared
+
+
+@pytest.mark.parametrize("micro_batch_size", [1, 3, 5, 16])
+def test_micro_batch_size_does_not_change_the_step(
+    project: Project, tmp_path: Path, micro_batch_size: int
+) -> None:
+    one, _ = fit(project, tmp_path, module=project.sapo(micro_batch_size=1000))
+    many, _ = fit(project, tmp_path, module=project.sapo(micro_batch_size=micro_batch_size))
+    assert largest_difference(weights(one), weights(many)) < 2e-6
+    assert largest_difference(weights(one), weights(fit_start(project))) > 1e-4
+
+
+def fit_start(project: Project) -> Any:
+    module = project.sapo()
+    module.configure_model()
+    return module
+
+
+def test_plain_scoring_takes_the_same_step_as_a_shared_prefix(
+    project: Project, tmp_path: Path
+) -> None:
+    shared, _ = fit(project, tmp_path)
+    plain_config = PolicyConfig(path=project.model, share_prefix=False)
+    plain, _ = fit(project, tmp_path, module=project.sapo(policy=plain_config))
+    assert largest_difference(weights(shared), weights(plain)) < 2e-6
+
+
+def test_leaving_uniform_groups_out_changes_nothing(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = project.sapo(sampling=Sampling(group_size=2, max_new_tokens=2))
+    skipping, keep = fit(project, tmp_path, module=module, prompts_per_iteration=8)
+    uniform = sum(int((o.advantage_PG == 0).all(1).sum()) for o in keep.outputs)
+    assert uniform > 0
+    monkeypatch.setattr(
+        "sapo_vl.modules.sapo.informative_groups",
+        lambda x: torch.ones(len(x), dtype=torch.bool),
+    )
+    module = project.sapo(sampling=Sampling(group_size=2, max_new_tokens=2))
+    scoring_all, _ = fit(project, tmp_path, module=module, prompts_per_iteration=8)
+    assert largest_difference(weights(skipping), weights(scoring_all)) < 2e-6
+
+
+def test_first_update_has_ratio_one_and_the_second_has_not(
+    project: Project, tmp_path: Path
+) -> None:
+    _, keep = fit(project, tmp_path)
+    first, second = keep.outputs[0].updates
+    assert first.log_ratio_NT.abs().max() < 1e-5
+    assert first.gate_NT[first.mask_NT].min() > 1 - 1e-6
+    assert second.log_ratio_NT.abs().max() > 1e-4
+
+
+def test_iterations_count_on_and_draw_anew(project: Project, tmp_path: Path) -> None:
+    _, keep = fit(project, tmp_path, steps=4)
+    assert [o.iteration for o in keep.outputs] == [0, 1]
+    assert {p.index for b in keep.batches for p in b.prompts} == set(range(8))
+
+
+def test_a_resumed_run_ends_at_the_same_weights_to_the_bit(
+    project: Project, tmp_path: Path
+) -> None:
+    def run(steps: int, path: str | None) -> Any:
+        module = project.sapo(optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3))
+        t = trainer(tmp_path, max_steps=steps)
+        tasks = [
+            type(x)(name=x.name, shards=x.shards, verifier=CoinVerifier())
+            for x in project.tasks()
+        ]
+        t.fit(module, project.data(tasks=tasks), ckpt_path=path, weights_only=True)
+        return t, module
+
+    _, whole = run(8, None)
+    first, half = run(4, None)
+    first.save_checkpoint(tmp_path / "half.ckpt")
+    _, resumed = run(8, str(tmp_path / "half.ckpt"))
+    assert largest_difference(weights(whole), weights(half)) > 1e-4
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(resumed)[name]), name
+
+
+@pytest.mark.parametrize("part", ["vision", "merger", "language"])
+def test_frozen_parts_are_bit_equal_after_fit(
+    project: Project, tmp_path: Path, part: Any
+) -> None:
+    from sapo_vl.policy.parts import part_of
+
+    start = weights(fit_start(project))
+    config = PolicyConfig(path=project.model, freeze=[part])
+    module, _ = fit(project, tmp_path, module=project.sapo(policy=config))
+    moved = {part_of(k) for k, v in weights(module).items() if not torch.equal(v, start[k])}
+    assert moved == {"vision", "merger", "language"} - {part}
+
+
+def test_truncated_responses_can_be_worth_nothing(project: Project, tmp_path: Path) -> None:
+    _, judged = fit(project, tmp_path)
+    _, zeroed = fit(project, tmp_path, module=project.sapo(truncated="zero"))
+    finished_B = judged.outputs[0].rollout.finished_B
+    reward_B = judged.outputs[0].reward_PG.flatten()
+    assert reward_B[~finished_B].sum() > 0
+    assert torch.equal(zeroed.outputs[0].reward_PG.flatten(), reward_B * finished_B)
+
+
+def test_one_update_an_iteration_warns_that_the_gate_is_inert(
+    project: Project, tmp_path: Path
+) -> None:
+    with pytest.warns(UserWarning, match="gate is inert"):
+        fit(project, tmp_path, module=project.sapo(updates_per_iteration=1), steps=1)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"sampling": Sampling(group_size=1)}, "group_size is 1"),
+        ({"sampling": Sampling(top_p=0.9)}, "top_p must be 1"),
+        ({"sampling": Sampling(top_k=20)}, "top_k 0"),
+        ({"sampling": Sampling(temperature=0.0)}, "greedy"),
+        ({"updates_per_iteration": 0}, "updates_per_iteration is 0"),
+        ({"micro_batch_size": 0}, "micro_batch_size is 0"),
+    ],
+)
+def test_settings_that_cannot_train_are_refused(
+    project: Project, changes: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        project.sapo(**changes)
+
+
+def test_too_few_prompts_for_the_updates(project: Project, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="prompts_per_iteration"):
+        fit(project, tmp_path, module=project.sapo(updates_per_iteration=5))
+
+
+def test_a_checkpoint_of_another_model_is_refused(project: Project, tmp_path: Path) -> None:
+    module, _ = fit(project, tmp_path)
+    t = trainer(tmp_path)
+    t.fit(module, project.data())
+    t.save_checkpoint(tmp_path / "other.ckpt")
+    checkpoint = torch.load(tmp_path / "other.ckpt", weights_only=True)
+    checkpoint["policy"]["hidden_size"] = 4096
+    torch.save(checkpoint, tmp_path / "other.ckpt")
+    with pytest.raises(ValueError, match="another model"):
+        trainer(tmp_path).fit(
+            project.sapo(), project.data(), ckpt_path=tmp_path / "other.ckpt", weights_only=True
+        )
+
+
+def test_gradient_clipping_bounds_the_step(project: Project, tmp_path: Path) -> None:
+    start = weights(fit_start(project))
+    module = project.sapo(gradient_clip_norm=1e-3, updates_per_iteration=1)
+    module, keep = fit(project, tmp_path, module=module, steps=1)
+    assert keep.outputs[0].updates[0].grad_norm > 1e-3
+    names = [name for name, _ in module.policy.model.named_parameters()]
+    after = weights(module)
+    moved = torch.stack([(after[k] - start[k]).norm() for k in names]).norm()
+    assert float(moved) == pytest.approx(0.1 * 1e-3, rel=0.05)
+
+
+def test_prompts_are_dealt_with_every_task_in_each_part() -> None:
+    tasks = ["a", "b", "a", "b", "c", "a", "c", "b"]
+    parts = deal_prompts(tasks, 2)
+    assert sorted(i for part in parts for i in part) == list(range(8))
+    assert all({tasks[i] for i in part} == {"a", "b", "c"} for part in parts)
+    assert {len(part) for part in parts} == {4}
+
+
+def test_rows_and_micro_batches() -> None:
+    rows = rows_of([0, 2], 3)
+    assert rows.tolist() == [0, 1, 2, 6, 7, 8]
+    assert [(r.tolist(), last) for r, last in micro_batches(rows, 4)] == [
+        ([0, 1, 2, 6], False),
+        ([7, 8], True),
+    ]
+
+
+def test_modules_do_not_share_state(project: Project) -> None:
+    first, second = fit_start(project), fit_start(project)
+    copied = copy.deepcopy(weights(first))
+    with torch.no_grad():
+        for parameter in second.policy.parameters():
+            parameter.zero_()
+    assert largest_difference(weights(first), copied) == 0
