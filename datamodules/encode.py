@@ -91,7 +91,7 @@ class Encoder:
         return elements
 
     def _budget(self, own: Mapping[str, int]) -> dict[str, int]:
-        """The sizes a sample asks for, and ours where it says nothing and ours do not contradict."""
+        """The sizes a sample asks for; ours where it says nothing, as far as they agree with it."""
         sizes = {**self.pixels, **own}
         if sizes["min_pixels"] > sizes["max_pixels"]:
             giving_way = "min_pixels" if "max_pixels" in own else "max_pixels"

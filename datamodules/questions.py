@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Any
@@ -18,9 +19,11 @@ from sapo_vl.types import Skip
 class QuestionDataset(Dataset[Item]):
     """Lines like ``{"id": "a", "question": "How many cats?", "images": ["cats.jpg"]}``.
 
+    An ``answer`` may be there or not; without one a prompt's reference is empty.
+
     Raises:
         FileNotFoundError: the file is missing.
-        ValueError: a line is not a JSON object; the message names file and line.
+        ValueError: a line is not a JSON object, or there is none; the message names file and line.
     """
 
     def __init__(self, path: Path, encoder: Encoder) -> None:
@@ -28,8 +31,10 @@ class QuestionDataset(Dataset[Item]):
             raise FileNotFoundError(f"data.questions: no file {path}")
         self.path = path
         self.encoder = encoder
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
         self.rows = [_row(path, n, line) for n, line in enumerate(lines, 1) if line.strip()]
+        if not self.rows:
+            raise ValueError(f"{path} holds no question")
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -39,15 +44,22 @@ class QuestionDataset(Dataset[Item]):
         key = str(row.get("id", number))
         try:
             prompt = read_sample(self._fields(row), key=key, task="questions", index=number)
+            if row.get("answer") in (None, ""):
+                prompt = dataclasses.replace(prompt, reference="")
             return Item(prompt, self.encoder(prompt))
         except SampleError as error:
             return Item(None, None, (Skip(why=error.why, where=key, detail=error.detail),))
 
     def _fields(self, row: dict[str, Any]) -> dict[str, bytes]:
+        data = {key: value for key, value in row.items() if key not in ("id", "images")}
         # The reader of shards wants an answer; a question of the user's may have none.
-        data = {"answer": "-", **{k: v for k, v in row.items() if k not in ("id", "images")}}
+        if data.get("answer") in (None, ""):
+            data["answer"] = "-"
         fields = {"json": json.dumps(data).encode()}
-        for place, name in enumerate(row.get("images", [])):
+        names = row.get("images") or []
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            raise SampleError("bad_json", f'"images" is {names!r}; it must be a list of paths')
+        for place, name in enumerate(names):
             path = self.path.parent / name
             try:
                 content = path.read_bytes()
@@ -57,10 +69,10 @@ class QuestionDataset(Dataset[Item]):
         return fields
 
 
-def _row(path: Path, number: int, line: str) -> dict[str, Any]:
+def _row(path: Path, number: int, line: bytes) -> dict[str, Any]:
     try:
         row = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path}, line {number}: not JSON: {error}") from None
     if not isinstance(row, dict):
         raise ValueError(f"{path}, line {number}: not a JSON object")

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+from lightning.pytorch.trainer.states import TrainerFn
 from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader
 from typing_extensions import override
@@ -37,9 +38,8 @@ class ReasoningDataModule(L.LightningDataModule):
         tasks: training tasks.
         val_tasks: validation tasks.
         test_tasks: test tasks.
-        questions: JSONL file of a user's own questions for predict: {"id", "question", "images":
-            [paths]} a
-            line, paths relative to the file.
+        questions: JSONL file of a user's own questions for predict; a line is {"id", "question",
+            "images": [paths]}, paths relative to the file.
         prompts_per_iteration: prompts of one batch, over all ranks.
         eval_batch_size: prompts of one validation, test or predict batch, on each rank.
         num_workers: processes that read and encode ahead; 0 does it in the main process.
@@ -65,6 +65,7 @@ class ReasoningDataModule(L.LightningDataModule):
         seed: int = 0,
     ) -> None:
         super().__init__()
+        _check(prompts_per_iteration, eval_batch_size, num_workers, seed)
         self.processor = processor
         self.tasks = {"fit": tasks or [], "validate": val_tasks or [], "test": test_tasks or []}
         self.questions = questions
@@ -92,8 +93,8 @@ class ReasoningDataModule(L.LightningDataModule):
         ranks = self._ranks
         if self.prompts_per_iteration % ranks:
             raise ValueError(
-                f"data.prompts_per_iteration is {self.prompts_per_iteration}; with {ranks} ranks it must be "
-                f"a multiple of {ranks}, so that every rank does the same work"
+                f"data.prompts_per_iteration is {self.prompts_per_iteration}; with {ranks} ranks it"
+                f" must be a multiple of {ranks}, so that every rank does the same work"
             )
         sampler = StreamSampler(
             [task.share for task in tasks],
@@ -107,9 +108,9 @@ class ReasoningDataModule(L.LightningDataModule):
 
     @override
     def val_dataloader(self) -> DataLoader[Any] | list[Any]:
-        if not self.tasks["validate"]:
-            return []
-        return self._eval_loader(self.tasks["validate"])
+        if self.trainer and self.trainer.state.fn == TrainerFn.VALIDATING:
+            return self._eval_loader(self._need("validate", "val_tasks"))
+        return self._eval_loader(self.tasks["validate"]) if self.tasks["validate"] else []
 
     @override
     def test_dataloader(self) -> DataLoader[Any]:
@@ -120,9 +121,7 @@ class ReasoningDataModule(L.LightningDataModule):
         if self.questions is None:
             raise ValueError("predict needs data.questions: a JSONL file of questions and images")
         assert self.encoder is not None
-        dataset = QuestionDataset(Path(self.questions), self.encoder)
-        batches = StridedBatches(len(dataset), self.eval_batch_size, self._rank, self._ranks)
-        return self._loader(dataset, batches, ["questions"])
+        return self._once(QuestionDataset(Path(self.questions), self.encoder), ["questions"])
 
     @override
     def state_dict(self) -> dict[str, Any]:
@@ -142,13 +141,17 @@ class ReasoningDataModule(L.LightningDataModule):
         return max(self.restored_iteration, int(progress.total.processed))
 
     def _eval_loader(self, tasks: list[TaskConfig]) -> DataLoader[Any]:
-        dataset = EvalDataset(self._readers(tasks))
+        return self._once(EvalDataset(self._readers(tasks)), [task.name for task in tasks])
+
+    def _once(self, dataset: EvalDataset | QuestionDataset, names: list[str]) -> DataLoader[Any]:
+        """Go over a fixed set once, every rank over its own part."""
         if len(dataset) < self._ranks:
             raise ValueError(
-                f"{len(dataset)} evaluation samples are too few for {self._ranks} ranks; use fewer ranks"
+                f"{len(dataset)} samples of {', '.join(names)} are too few for {self._ranks} ranks;"
+                " use fewer ranks"
             )
         batches = StridedBatches(len(dataset), self.eval_batch_size, self._rank, self._ranks)
-        return self._loader(dataset, batches, [task.name for task in tasks])
+        return self._loader(dataset, batches, names)
 
     def _readers(self, tasks: Sequence[TaskConfig]) -> list[TaskReader]:
         assert self.encoder is not None
@@ -178,3 +181,14 @@ class ReasoningDataModule(L.LightningDataModule):
     @property
     def _ranks(self) -> int:
         return self.trainer.world_size if self.trainer else 1
+
+
+def _check(prompts_per_iteration: int, eval_batch_size: int, num_workers: int, seed: int) -> None:
+    for name, value, least in (
+        ("prompts_per_iteration", prompts_per_iteration, 1),
+        ("eval_batch_size", eval_batch_size, 1),
+        ("num_workers", num_workers, 0),
+        ("seed", seed, 0),
+    ):
+        if value < least:
+            raise ValueError(f"data.{name} is {value}; it must be at least {least}")

@@ -6,8 +6,10 @@ cannot be used is recorded as a Skip; in training another of the same task takes
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from multiprocessing.reduction import ForkingPickler
 
 from torch.utils.data import Dataset, Sampler
 
@@ -17,6 +19,7 @@ from datamodules.mixture import Place, batch_places, sample_number
 from datamodules.samples import read_sample
 from datamodules.shards import ShardIndex, expand_shards
 from datamodules.tasks import TaskConfig
+from datamodules.transfer import pack
 from sapo_vl.types import ChecksReference, Prompt, PromptBatch, PromptInputs, Skip
 
 MAX_ATTEMPTS = 50  # samples in a row that cannot be used, before a run is ended
@@ -24,7 +27,7 @@ MAX_ATTEMPTS = 50  # samples in a row that cannot be used, before a run is ended
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """What a dataset gives for one place; no prompt: the sample could not be used and has no substitute."""
+    """What a dataset gives for one place; no prompt: the sample there could not be used."""
 
     prompt: Prompt | None
     inputs: PromptInputs | None
@@ -76,6 +79,9 @@ class TrainDataset(Dataset[Item]):
         self.readers = readers
         self.seed = seed
 
+    def __len__(self) -> int:
+        return sum(reader.size for reader in self.readers)
+
     def __getitem__(self, place: Place) -> Item:
         reader = self.readers[place.task]
         skipped = _problems(self.readers) if place.index == 0 else []
@@ -89,8 +95,9 @@ class TrainDataset(Dataset[Item]):
             return Item(prompt, inputs, tuple(skipped))
         last = skipped[-1]
         raise RuntimeError(
-            f"task {reader.task.name!r}: {MAX_ATTEMPTS} samples in a row could not be used; the last was "
-            f"{last.where}: {last.why}: {last.detail}. Check the shards with scripts/make_shards.py --check."
+            f"task {reader.task.name!r}: {MAX_ATTEMPTS} samples in a row could not be used; the"
+            f" last was {last.where}: {last.why}: {last.detail}. Check the shards with"
+            " scripts/make_shards.py --check."
         )
 
 
@@ -119,7 +126,7 @@ class EvalDataset(Dataset[Item]):
 
 
 def _problems(readers: Sequence[TaskReader]) -> list[Skip]:
-    """Damage that was found when the shards were indexed; reported once, with the stream's first item."""
+    """Damage found when the shards were indexed, to be reported with the stream's first item."""
     return [problem for reader in readers for problem in reader.index.problems]
 
 
@@ -145,11 +152,11 @@ class StreamSampler(Sampler[list[Place]]):
         self.ranks = ranks
 
     def __iter__(self) -> Iterator[list[Place]]:
-        iteration = self.position()
-        while True:
+        # A rank takes one stretch of the batch: every k-th place could be of a single task.
+        size = self.prompts_per_iteration // self.ranks
+        for iteration in itertools.count(self.position()):
             places = batch_places(self.shares, self.prompts_per_iteration, iteration)
-            yield places[self.rank :: self.ranks]
-            iteration += 1
+            yield places[self.rank * size : (self.rank + 1) * size]
 
 
 class StridedBatches(Sampler[list[int]]):
@@ -184,3 +191,6 @@ class Collate:
             tasks=self.tasks,
             skipped=[skip for i in items for skip in i.skipped],
         )
+
+
+ForkingPickler.register(PromptBatch, pack)  # how a worker sends one

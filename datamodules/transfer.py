@@ -7,7 +7,6 @@ of them: a worker that sends a few hundred prompts would fail, and the loader wa
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from multiprocessing.reduction import ForkingPickler
 from typing import Any
 
 import torch
@@ -53,6 +52,3 @@ def unpack(
             )
         )
     return PromptBatch(prompts, inputs, tasks, skipped)
-
-
-ForkingPickler.register(PromptBatch, pack)

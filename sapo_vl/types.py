@@ -255,17 +255,30 @@ class IterationOutput:
     seconds: Mapping[str, float]  # rollout, verify, old_logp, update
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Answers:
-    r"""The judged responses to one prompt, from an evaluation or a prediction.
+    r"""The responses to one prompt from an evaluation or a prediction, and what was said of them.
 
-    Example: ``Answers(prompt=..., sampling="avg4", texts=("\boxed{3}", ...),
-    verdicts=(Verdict(score=1.0), ...), lengths=(4, ...), finished=(True, ...))``.
+    Not a dataclass, for the reason PromptBatch is none: Lightning rebuilds those it finds in outputs.
+
+    Example: ``Answers(prompt, "avg4", texts=("\boxed{3}", ...), verdicts=(Verdict(score=1.0), ...),
+    lengths=(4, ...), finished=(True, ...))``.
     """
 
-    prompt: Prompt
-    sampling: str  # name of the Sampling it was drawn with
-    texts: tuple[str, ...]
-    verdicts: tuple[Verdict, ...]
-    lengths: tuple[int, ...]
-    finished: tuple[bool, ...]
+    __slots__ = ("finished", "lengths", "prompt", "sampling", "texts", "verdicts")
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        sampling: str,
+        *,
+        texts: Sequence[str],
+        verdicts: Sequence[Verdict],
+        lengths: Sequence[int],
+        finished: Sequence[bool],
+    ) -> None:
+        self.prompt = prompt
+        self.sampling = sampling  # name of the Sampling it was drawn with
+        self.texts = tuple(texts)
+        self.verdicts = tuple(verdicts)  # empty: not judged
+        self.lengths = tuple(lengths)  # in tokens
+        self.finished = tuple(finished)  # False: cut at max_new_tokens

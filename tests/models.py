@@ -26,7 +26,7 @@ MEDIA = (
     "second_per_grid_ts",
 )
 TEXTS = [
-    f"How many {shape} are {colour}? The answer is {number}, left of it is the {other} on the {side}."
+    f"How many {shape} are {colour}? The answer is {number}, it is {side} of the {other}."
     for shape, other in (("circles", "star"), ("squares", "ring"), ("triangles", "bar"))
     for colour in ("red", "green", "blue")
     for number in range(10)

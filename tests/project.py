@@ -15,7 +15,7 @@ from datamodules.sources import figures
 from sapo_vl.modules import SAPOModule
 from sapo_vl.policy import Policy, PolicyConfig
 from sapo_vl.policy.build import build_model, train_tokenizer
-from sapo_vl.types import Sampling
+from sapo_vl.types import Prompt, Sampling, Verdict
 from sapo_vl.verifiers import NumberVerifier, TextVerifier
 
 VERIFIERS = {"leftmost_colour": TextVerifier(), "count_colour": NumberVerifier()}
@@ -65,12 +65,12 @@ class Project:
         return str(self.root / "model")
 
     def tasks(self, split: str = "train", **changes: Any) -> list[TaskConfig]:
+        shards = self.root / "shards"
         return [
             TaskConfig(
                 name=name,
-                shards=str(self.root / "shards" / f"{name}-{split}-*.tar"),
-                verifier=verifier,
-                **changes,
+                shards=str(shards / f"{name}-{split}-*.tar"),
+                **({"verifier": verifier} | changes),
             )
             for name, verifier in VERIFIERS.items()
         ]
@@ -139,7 +139,5 @@ def trainer(root: Path, **changes: Any) -> L.Trainer:
 class CoinVerifier:
     """Scores that depend on the response's text alone, so that groups differ without any learning."""
 
-    def __call__(self, prompt: Any, response: str) -> Any:
-        from sapo_vl.types import Verdict
-
+    def __call__(self, prompt: Prompt, response: str) -> Verdict:
         return Verdict(score=float(sum(response.encode()) % 2), extracted=response)

@@ -41,12 +41,12 @@ def answers_of(
     finished = rollout.finished_B.tolist()
     return [
         Answers(
-            prompt=prompt,
-            sampling=sampling,
+            prompt,
+            sampling,
             texts=rollout.texts[i * g : (i + 1) * g],
-            verdicts=tuple(verdicts[i * g : (i + 1) * g]),
-            lengths=tuple(lengths[i * g : (i + 1) * g]),
-            finished=tuple(finished[i * g : (i + 1) * g]),
+            verdicts=verdicts[i * g : (i + 1) * g],
+            lengths=lengths[i * g : (i + 1) * g],
+            finished=finished[i * g : (i + 1) * g],
         )
         for i, prompt in enumerate(prompts)
     ]

@@ -125,6 +125,6 @@ def _decode(
         if len(alive) < len(rows):
             prefix.select(alive)
             rows, token_B = rows[alive], token_B[alive]
-        hidden = policy.forward_tokens(
-            prefix, token_B[:, None], torch.ones_like(token_B[:, None])
-        )[:, -1]
+        hidden = policy.forward_tokens(prefix, token_B[:, None], torch.ones_like(token_B[:, None]))[
+            :, -1
+        ]

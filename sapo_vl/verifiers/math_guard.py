@@ -18,24 +18,26 @@ _MAX_DEPTH = 12
 _MAX_DIGITS = 60  # of one number
 _MAX_INTEGER = 3000  # as an exponent or under a factorial
 _MAX_TERMS = 10_000  # of a product written out
-_MAX_DEGREE = 4  # of what may be solved; numbers may have larger powers
-_MAX_UNKNOWNS = 4
+_MAX_DEGREE = 3  # of what may be solved; numbers may have larger powers
+_MAX_UNKNOWNS = 3
 
 _GREEK = (
     "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota kappa lambda mu nu xi "
     "rho sigma tau upsilon phi varphi chi psi omega Gamma Delta Theta Lambda Xi Pi Sigma Phi Psi "
     "Omega ell hbar"
 )
-_FUNCTIONS = (
+_NAMES = (
     "sqrt sin cos tan cot sec csc arcsin arccos arctan sinh cosh tanh ln log lg exp lfloor rfloor "
     "lceil rceil"
 )
+_FUNCTIONS = frozenset(_NAMES.split())
 _PLAIN = (
-    "frac pi cdot times div pm mp infty cup cap setminus in le ge lt gt ne emptyset mathbb { } | "
+    "frac pi cdot times div pm mp infty cup cap setminus in le ge lt gt ne emptyset mathbb % { } | "
     "lvert rvert vert langle rangle begin end overline vec hat bar prime"
 )
-_VARIABLES = frozenset((_GREEK + " " + _FUNCTIONS).split())
+_VARIABLES = _FUNCTIONS | frozenset(_GREEK.split())
 _ALLOWED = _VARIABLES | frozenset(_PLAIN.split()) | {"\\"}
+_CONSTANT_ROOT = re.compile(r"\\sqrt\s*\{\d+\}")
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}")
 _MATRICES = frozenset(["matrix", "pmatrix", "bmatrix", "vmatrix", "Bmatrix"])
 _COMMAND = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
@@ -62,8 +64,11 @@ def why_refused(text: str) -> str | None:
 
 
 def is_simple(text: str) -> bool:
-    """Return whether solving or simplifying is cheap: short, of low degree, few unknowns."""
+    """Return whether solving is cheap: short, of low degree, few unknowns, no functions of them."""
+    text = _CONSTANT_ROOT.sub("2", text)
     if len(text) >= MAX_CHARS // 2 or _variables(text) > _MAX_UNKNOWNS:
+        return False
+    if not _FUNCTIONS.isdisjoint(_COMMAND.findall(text)):
         return False
     return all(
         int(exponent) <= (_MAX_DEGREE**2 if base.isdigit() else _MAX_DEGREE)

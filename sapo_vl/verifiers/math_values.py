@@ -11,6 +11,7 @@ from typing import Any
 
 import sympy  # type: ignore[import-untyped]
 from sympy.core.function import AppliedUndef  # type: ignore[import-untyped]
+from sympy.core.relational import Relational  # type: ignore[import-untyped]
 
 DIGITS = 30
 EXACT = sympy.Float("1e-20", DIGITS)  # relative error that rounding alone can make
@@ -24,12 +25,15 @@ _ENOUGH = 2  # points at which both must be defined
 def same(answer: Any, reference: Any, rel_tol: Any = EXACT) -> bool | None:
     """Return whether two sympy objects are equal, None where their values do not tell.
 
-    Told are expressions, matrices, tuples, finite sets and intervals of these, and ``x = ...``
-    against a value; not told are other relations, unions, and one kind against another.
+    Told are expressions, matrices, tuples, finite sets and intervals of these, equations (the same
+    up to a factor), and ``x = ...`` against a value; not told are inequalities, unions, and one
+    kind against another.
     """
     answer, reference = _unwrap(answer, reference), _unwrap(reference, answer)
     if isinstance(answer, sympy.Expr) and isinstance(reference, sympy.Expr):
         return _same_expression(answer, reference, rel_tol)
+    if isinstance(answer, sympy.Eq) and isinstance(reference, sympy.Eq):
+        return _same_equation(answer, reference, rel_tol)
     if isinstance(answer, sympy.MatrixBase) and isinstance(reference, sympy.MatrixBase):
         if answer.shape != reference.shape:
             return False
@@ -56,8 +60,8 @@ def value_at(expression: Any, point: Any, symbols: list[Any]) -> Any | None:
 
 
 def _unwrap(one: Any, other: Any) -> Any:
-    assigned = isinstance(one, sympy.Eq) and isinstance(one.lhs, sympy.Symbol)
-    return one.rhs if assigned and not isinstance(other, sympy.core.relational.Relational) else one
+    assigned = isinstance(one, sympy.Eq) and isinstance(one.lhs, sympy.Symbol | AppliedUndef)
+    return one.rhs if assigned and not isinstance(other, Relational) else one
 
 
 def _same_expression(answer: Any, reference: Any, rel_tol: Any) -> bool:
@@ -74,6 +78,26 @@ def _same_expression(answer: Any, reference: Any, rel_tol: Any) -> bool:
     # Infinity and the like have no value: only the very same expression will do.
     enough = _ENOUGH if symbols else 1
     return defined >= enough or bool(answer == reference)
+
+
+def _same_equation(answer: Any, reference: Any, rel_tol: Any) -> bool:
+    """Return whether one equation is a multiple of the other, denominators cleared."""
+    left, right = _zero_side(answer), _zero_side(reference)
+    if left is None or right is None:
+        return bool(answer == reference)
+    symbols = sorted(left.free_symbols | right.free_symbols, key=str)
+    pairs = [(value_at(left, p, symbols), value_at(right, p, symbols)) for p in _POINTS]
+    known = [(a, b) for a, b in pairs if a and b]
+    if len(known) <= _ENOUGH:
+        return bool(answer == reference)
+    first, factor = known[0]
+    return all(bool(abs(a * factor - b * first) <= rel_tol * abs(b * first)) for a, b in known[1:])
+
+
+def _zero_side(equation: Any) -> Any | None:
+    if not (isinstance(equation.lhs, sympy.Expr) and isinstance(equation.rhs, sympy.Expr)):
+        return None
+    return sympy.numer(sympy.together(_name_functions(equation.lhs - equation.rhs)))
 
 
 def _name_functions(expression: Any) -> Any:

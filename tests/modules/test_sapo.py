@@ -37,10 +37,7 @@ def fit(project: Project, root: Path, *, module: Any = None, steps: int = 2, **d
     """Fit with the coin verifier; returns the module and what it returned."""
     keep = Keep()
     module = module or project.sapo()
-    options = {"tasks": project.tasks(), **data}
-    options["tasks"] = [
-        type(t)(name=t.name, shards=t.shards, verifier=CoinVerifier()) for t in options["tasks"]
-    ]
+    options = {"tasks": project.tasks(verifier=CoinVerifier()), **data}
     trainer(root, max_steps=steps, callbacks=[keep]).fit(module, project.data(**options))
     return module, keep
 
@@ -146,10 +143,7 @@ def test_a_resumed_run_ends_at_the_same_weights_to_the_bit(
     def run(steps: int, path: str | None) -> Any:
         module = project.sapo(optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3))
         t = trainer(tmp_path, max_steps=steps)
-        tasks = [
-            type(x)(name=x.name, shards=x.shards, verifier=CoinVerifier())
-            for x in project.tasks()
-        ]
+        tasks = project.tasks(verifier=CoinVerifier())
         t.fit(module, project.data(tasks=tasks), ckpt_path=path, weights_only=True)
         return t, module
 
@@ -163,9 +157,7 @@ def test_a_resumed_run_ends_at_the_same_weights_to_the_bit(
 
 
 @pytest.mark.parametrize("part", ["vision", "merger", "language"])
-def test_frozen_parts_are_bit_equal_after_fit(
-    project: Project, tmp_path: Path, part: Any
-) -> None:
+def test_frozen_parts_are_bit_equal_after_fit(project: Project, tmp_path: Path, part: Any) -> None:
     from sapo_vl.policy.parts import part_of
 
     start = weights(fit_start(project))

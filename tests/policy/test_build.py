@@ -132,9 +132,11 @@ def test_the_folder_has_the_published_files(
 
 def test_processor_reads_back_equal(model_folder: Callable[[str], Path], family: str) -> None:
     processor = AutoProcessor.from_pretrained(model_folder(family))
-    assert processor.tokenizer.backend_tokenizer.to_str() == (
-        small_tokenizer().backend_tokenizer.to_str()
-    )
+    # Not compared by to_str: for Qwen3.5 transformers puts its own split rule in the file's place.
+    written = small_tokenizer()
+    assert processor.tokenizer.get_vocab() == written.get_vocab()
+    for text in (*TEXTS[::20], f"<|im_start|>user\n{IMAGE}2 + 2 = {VIDEO}?<|im_end|>\n"):
+        assert processor.tokenizer(text)["input_ids"] == written(text)["input_ids"]
     output = processor(text=[f"{IMAGE}How many?"], images=[picture(64, 32)], return_tensors="pt")
     assert output["image_grid_thw"].tolist() == [[1, 4, 8]]  # patches of 8 pixels
     assert output["mm_token_type_ids"].sum() == 8  # merged 2 by 2

@@ -1,0 +1,139 @@
+from __future__ import annotations
+
+import random
+from fractions import Fraction
+
+import pytest
+
+from datamodules.mixture import batch_places, counts_after, sample_number
+
+KNOWN = [
+    ((1.0,), 7),
+    ((0.5, 0.5), 3),
+    ((0.1, 0.2, 0.7), 10),
+    ((0.1, 0.2, 0.7), 8),
+    ((0.1, 0.2, 0.7), 1),
+    ((0.2,) * 5, 32),
+    ((1, 1, 1), 4),
+    ((0.97, 0.01, 0.01, 0.01), 4),
+    ((0.1, 0.3, 0.6), 2),  # totals by largest remainder would go from 1, 1, 2 to 0, 2, 4
+    ((0.001, 0.002, 0.997), 16),
+    ((1e-9, 1.0), 8),
+    ((3, 5, 7, 11, 13), 6),
+    ((0.9, 0.8, 0.7, 0.6), 3),
+    ((1 / 3, 2 / 3), 5),
+]
+
+
+def random_shares(seed):
+    rng = random.Random(seed)
+    size = rng.randint(2, 8)
+    drawn = [round(rng.random() ** 3 + 1e-4, 4) for _ in range(size)]
+    return tuple(drawn), rng.choice([1, 2, 3, 5, 8, 13, 32])
+
+
+def exact(shares, prompts):
+    parts = [Fraction(str(share)) for share in shares]
+    return [prompts * part / sum(parts) for part in parts]
+
+
+def test_whole_shares_are_exact_in_every_batch():
+    assert counts_after([0.5, 0.3, 0.2], 8, 1) == [4, 2, 2]
+    for iteration in range(5):
+        assert counts_after([0.1, 0.2, 0.7], 10, iteration) == [
+            iteration,
+            2 * iteration,
+            7 * iteration,
+        ]
+
+
+def test_what_remains_goes_to_the_largest_remainders():
+    assert counts_after([0.5, 0.3, 0.2], 1, 1) == [1, 0, 0]
+    assert counts_after([0.45, 0.3, 0.25], 10, 1) == [5, 3, 2]  # 4.5, 3.0, 2.5: first of a tie
+    assert counts_after([1, 1, 1], 4, 1) == [2, 1, 1]
+
+
+@pytest.mark.parametrize(
+    ("shares", "prompts"), [*KNOWN, *(random_shares(seed) for seed in range(150))]
+)
+def test_counts_follow_the_shares(shares, prompts):
+    wanted = exact(shares, prompts)
+    before = [0] * len(shares)
+    for iterations in range(1, 80):
+        counts = counts_after(shares, prompts, iterations)
+        assert sum(counts) == prompts * iterations
+        for count, last, share in zip(counts, before, wanted, strict=True):
+            assert abs(count - share * iterations) < 1  # in total
+            assert count >= last  # nothing is taken back
+            assert abs(count - last - share) < 1  # in this batch
+        before = counts
+
+
+def test_counts_far_into_a_run_need_no_walk_through_it():
+    counts = counts_after([0.1, 0.2, 0.7], 8, 10**12 + 3)
+    assert sum(counts) == 8 * (10**12 + 3)
+    for count, share in zip(counts, exact((0.1, 0.2, 0.7), 8), strict=True):
+        assert abs(count - share * (10**12 + 3)) < 1
+
+
+@pytest.mark.parametrize(("shares", "prompts"), KNOWN)
+def test_places_are_numbered_through_and_no_ordinal_is_lost(shares, prompts):
+    places = [p for i in range(60) for p in batch_places(shares, prompts, i)]
+    assert [p.index for p in places] == list(range(60 * prompts))
+    for task in range(len(shares)):
+        ordinals = sorted(p.ordinal for p in places if p.task == task)
+        assert ordinals == list(range(len(ordinals)))
+
+
+def test_places_do_not_depend_on_what_was_asked_before():
+    later = batch_places((0.3, 0.33, 0.37), 7, 41)
+    for iteration in (60, 3, 41):
+        again = batch_places((0.3, 0.33, 0.37), 7, iteration)
+    assert again == later
+
+
+@pytest.mark.parametrize("ranks", [2, 4, 8])
+@pytest.mark.parametrize("shares", [(0.5, 0.5), (0.25,) * 4, (0.1, 0.2, 0.7), (0.6, 0.4)])
+def test_every_stretch_of_a_batch_holds_the_shares(shares, ranks):
+    places = batch_places(shares, 64, 5)
+    size = 64 // ranks
+    for rank in range(ranks):
+        part = [p.task for p in places[rank * size : (rank + 1) * size]]
+        for task, share in enumerate(exact(shares, size)):
+            assert abs(part.count(task) - share) < 2
+
+
+@pytest.mark.parametrize("size", [1, 2, 5, 1000])
+def test_every_epoch_of_a_task_is_a_permutation(size):
+    for epoch in range(3):
+        numbers = [sample_number(0, 1, epoch * size + i, size) for i in range(size)]
+        assert sorted(numbers) == list(range(size))
+
+
+def test_epochs_tasks_and_seeds_differ_in_their_order_and_nothing_else_does():
+    def order(seed=0, task=0, epoch=0):
+        return [sample_number(seed, task, epoch * 50 + i, 50) for i in range(50)]
+
+    assert order() == order()
+    orders = [order(), order(seed=1), order(task=1), order(epoch=1)]
+    assert len({tuple(one) for one in orders}) == 4
+
+
+def test_tasks_of_different_size_go_round_at_their_own_pace():
+    sizes = (3, 50)
+    seen: list[list[int]] = [[], []]
+    for iteration in range(30):
+        for place in batch_places((0.5, 0.5), 4, iteration):
+            number = sample_number(0, place.task, place.ordinal, sizes[place.task])
+            seen[place.task].append(number)
+    for numbers, size in zip(seen, sizes, strict=True):
+        assert len(numbers) == 60
+        for start in range(0, 60 - size + 1, size):
+            assert sorted(numbers[start : start + size]) == list(range(size))
+
+
+def test_substitutes_are_drawn_anew_at_every_attempt_and_repeatably():
+    drawn = [sample_number(0, 0, 7, 100, attempt) for attempt in range(50)]
+    assert drawn == [sample_number(0, 0, 7, 100, attempt) for attempt in range(50)]
+    assert all(0 <= number < 100 for number in drawn)
+    assert len(set(drawn)) > 25
