@@ -10,9 +10,9 @@ from typing import Any
 from jinja2 import TemplateError
 from PIL import Image
 from qwen_vl_utils.vision_process import fetch_image, smart_resize
-from transformers import AutoProcessor
 
 from datamodules.fields import SampleError
+from sapo_vl.processor import load_processor
 from sapo_vl.types import Prompt, PromptInputs
 
 # What a shard may hold; Pillow's other readers stay shut (its EPS reader runs Ghostscript).
@@ -34,9 +34,14 @@ class Encoder:
     def __init__(
         self, processor: str, max_prompt_tokens: int, min_pixels: int, max_pixels: int
     ) -> None:
+        if not 0 < min_pixels <= max_pixels:
+            raise ValueError(
+                f"data.min_pixels is {min_pixels} and data.max_pixels {max_pixels}; the first must"
+                " be above 0 and no more than the second"
+            )
         self.max_prompt_tokens = max_prompt_tokens
         self.pixels = {"min_pixels": min_pixels, "max_pixels": max_pixels}
-        self.processor: Any = AutoProcessor.from_pretrained(processor)
+        self.processor: Any = load_processor(processor)
         image_processor = self.processor.image_processor
         self.patch_size: int = image_processor.patch_size
         self.factor: int = image_processor.patch_size * image_processor.merge_size
@@ -94,8 +99,8 @@ class Encoder:
         """The sizes a sample asks for; ours where it says nothing, as far as they agree with it."""
         sizes = {**self.pixels, **own}
         if sizes["min_pixels"] > sizes["max_pixels"]:
-            giving_way = "min_pixels" if "max_pixels" in own else "max_pixels"
-            sizes[giving_way] = own["max_pixels" if "max_pixels" in own else "min_pixels"]
+            limit = own.get("max_pixels") or own["min_pixels"]
+            sizes |= {"min_pixels": limit, "max_pixels": limit}
         return sizes
 
     def _check_length(self, text: str, elements: list[dict[str, Any]]) -> None:
@@ -121,7 +126,7 @@ class Encoder:
                 height, width = smart_resize(
                     height, width, self.factor, element["min_pixels"], element["max_pixels"]
                 )
-        except (ValueError, ZeroDivisionError) as error:
+        except (ValueError, ArithmeticError) as error:
             raise SampleError("undecodable_media", f"an image cannot be used: {error}") from error
         tokens = (height // self.factor) * (width // self.factor)
         if not tokens:

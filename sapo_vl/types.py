@@ -258,7 +258,7 @@ class IterationOutput:
 class Answers:
     r"""The responses to one prompt from an evaluation or a prediction, and what was said of them.
 
-    Not a dataclass, for the reason PromptBatch is none: Lightning rebuilds those it finds in outputs.
+    Not a dataclass, for the reason PromptBatch is none: Lightning rebuilds those in outputs, too.
 
     Example: ``Answers(prompt, "avg4", texts=("\boxed{3}", ...), verdicts=(Verdict(score=1.0), ...),
     lengths=(4, ...), finished=(True, ...))``.

@@ -1,16 +1,16 @@
-"""Load a Qwen-VL model and its processor; every way this can go wrong gets a readable error."""
+"""Load a Qwen-VL model; every way this can go wrong gets a readable error."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from torch import nn
-from transformers import AutoConfig, AutoModelForImageTextToText, AutoProcessor
+from transformers import AutoConfig, AutoModelForImageTextToText
 
 from sapo_vl.policy.config import PolicyConfig
+from sapo_vl.processor import first_line, require_folder
 
 # Families whose forward takes mm_encoder_outputs and 3-row M-RoPE positions, as policy.py uses
 # them.
@@ -24,17 +24,17 @@ def load_config(path: str) -> Any:
         FileNotFoundError: the folder is missing or has no config.json.
         ValueError: the model is of a family that is not supported.
     """
-    _require_folder(path)
+    require_folder(path)
     try:
         config = AutoConfig.from_pretrained(path)
     except OSError as error:
         raise FileNotFoundError(
-            f"{path} has no usable config.json: {_first_line(error)}. "
+            f"{path} has no usable config.json: {first_line(error)}. "
             "Copy it from the model that the weights come from."
         ) from error
     except ValueError as error:  # no model_type, or one that transformers does not know
         raise ValueError(
-            f"{path}: its config.json does not say what model this is: {_first_line(error)} "
+            f"{path}: its config.json does not say what model this is: {first_line(error)} "
             f"Give the folder of a model of a supported family: {', '.join(FAMILIES)}."
         ) from error
     if config.model_type not in FAMILIES:
@@ -43,33 +43,6 @@ def load_config(path: str) -> Any:
             f"Give the folder of a model of a supported family: {', '.join(FAMILIES)}."
         )
     return config
-
-
-def load_processor(path: str) -> Any:
-    """Load the processor (tokenizer, image and video processors, chat template) of a model.
-
-    Raises:
-        FileNotFoundError: the folder is missing or has no processor.
-    """
-    _require_folder(path)
-    try:
-        processor = AutoProcessor.from_pretrained(path)
-    except (OSError, ValueError, TypeError) as error:
-        raise FileNotFoundError(
-            f"{path} has no usable processor (processor_config.json, tokenizer.json, chat "
-            f"template): {_first_line(error)}. Copy these files from the model that the weights "
-            "come from."
-        ) from error
-    if not hasattr(processor, "image_processor"):
-        raise FileNotFoundError(
-            f"{path} has a tokenizer but no image processor; "
-            "copy processor_config.json (or preprocessor_config.json) from the original model."
-        )
-    if processor.chat_template is None:
-        raise FileNotFoundError(
-            f"{path} has no chat template; copy chat_template.jinja from the original model."
-        )
-    return processor
 
 
 def load_model(config: PolicyConfig) -> nn.Module:
@@ -98,7 +71,7 @@ def _load_weights(path: str, options: dict[str, Any]) -> Any:
         )
     except (OSError, SafetensorError) as error:
         raise FileNotFoundError(
-            f"{path} has no usable weights (model.safetensors): {_first_line(error)}. "
+            f"{path} has no usable weights (model.safetensors): {first_line(error)}. "
             "Copy them again, or set policy.weights: random for new random ones."
         ) from error
     model, report = loaded
@@ -112,16 +85,3 @@ def _load_weights(path: str, options: dict[str, Any]) -> Any:
             "Take both from the same model."
         )
     return model
-
-
-def _require_folder(path: str) -> None:
-    looks_local = path.startswith((".", "/", "~")) or path.count("/") != 1
-    if looks_local and not Path(path).expanduser().is_dir():
-        raise FileNotFoundError(
-            f"policy.path: no folder {path!r}. "
-            "Give a local Hugging Face folder or a hub name (owner/name)."
-        )
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]

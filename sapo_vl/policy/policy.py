@@ -20,8 +20,9 @@ from transformers import DynamicCache
 from sapo_vl.policy.config import PolicyConfig
 from sapo_vl.policy.head import masked_log_softmax, token_stats
 from sapo_vl.policy.inputs import encode_media, join_right, pad_left
-from sapo_vl.policy.loading import load_config, load_model, load_processor
+from sapo_vl.policy.loading import load_config, load_model
 from sapo_vl.policy.parts import freeze
+from sapo_vl.processor import load_processor
 from sapo_vl.types import PromptInputs
 
 log = logging.getLogger(__name__)

@@ -77,7 +77,9 @@ class MathVerifier:
         if is_literal(reference):
             return None
         try:
-            parsed = parse_math(reference, alarm_seconds(self.timeout_seconds))
+            # The parser knows the percent sign after plain numbers only.
+            value = reference.removesuffix(r"\%")
+            parsed = parse_math(value, alarm_seconds(self.timeout_seconds))
         except TimeoutException:
             parsed = None
         if parsed is None:

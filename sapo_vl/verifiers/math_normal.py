@@ -66,7 +66,10 @@ _TEXT_UNIT = re.compile(
 )
 _GLUED_UNIT = re.compile(r"(?<=[\d}])\s*\{[A-Za-z ]{3,}\}$")
 _CJK_UNIT = re.compile(r"(?<=[\d}])\s*[\u4e00-\u9fff]+$")
-_NOUN = re.compile(r"([-+]?[\d.,/]+)\s+[A-Za-z]{2,}(?:[ -][A-Za-z]+)*\s*(?:\^\s*\{?[23]\}?)?")
+_NOUN = re.compile(
+    r"([-+]?[\d.,/]+)\s+(?!(?:hundred|thousand|million|billion|trillion|dozen)\b)"
+    r"[A-Za-z]{2,}(?:[ -][A-Za-z]+)*\s*(?:\^\s*\{?[23]\}?)?"
+)
 _UNITS = "mm|cm|dm|km|mg|kg|ml|in|ft|lb|oz|hr|min|sec|deg|mph|inch|inches|feet|meters?|metres?"
 _UNITS += "|degrees?|hours?|minutes?|seconds?|days?|units?|miles?|yards?|dollars?|cents?"
 _BARE_UNIT = re.compile(

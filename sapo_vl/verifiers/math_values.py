@@ -1,7 +1,7 @@
 r"""Compares parsed formulas by their values at a few points, which is quick for any formula.
 
 A symbolic simplification would have to be trusted with whatever a model writes: one of
-``n^{999} - \sin(x)`` factors a polynomial for minutes. Two formulas that agree to twenty digits at
+``n^{999} - \sin(x)`` factors a polynomial for minutes. Two formulas that agree to fifty digits at
 several points are equal for every practical purpose, and most wrong answers differ at the first.
 """
 
@@ -13,8 +13,8 @@ import sympy  # type: ignore[import-untyped]
 from sympy.core.function import AppliedUndef  # type: ignore[import-untyped]
 from sympy.core.relational import Relational  # type: ignore[import-untyped]
 
-DIGITS = 30
-EXACT = sympy.Float("1e-20", DIGITS)  # relative error that rounding alone can make
+DIGITS = 60
+EXACT = sympy.Float("1e-50", DIGITS)  # relative error that rounding alone can make
 
 # Both signs, because sqrt(x^2) is not x; no simple numbers, at which different formulas may meet.
 _POINTS = [sympy.Rational(*pair) for pair in ((61, 97), (-237, 101), (383, 103), (-89, 211))]

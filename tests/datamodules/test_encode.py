@@ -103,7 +103,7 @@ def test_messages_are_rendered_as_they_stand(encoder):
 
 def test_refusal_by_the_chat_template_is_the_samples_fault(encoder):
     encoder.processor.chat_template = "{{ raise_exception('no system message here') }}"
-    with pytest.raises(SampleError, match="bad_json: .*no system message here"):
+    with pytest.raises(SampleError, match=r"bad_json: .*no system message here"):
         encoder(prompt())
 
 
@@ -138,9 +138,16 @@ class TestPixelLimits:
     def test_monstrous_ones_are_refused_before_anything_is_enlarged(self, encoder):
         with pytest.raises(SampleError, match="too_long"):
             self.tokens(encoder, min_pixels=10**12)
+        with pytest.raises(SampleError, match="undecodable_media"):
+            self.tokens(encoder, min_pixels=10**400)
+
+    @pytest.mark.parametrize(("least", "most"), [(0, 100), (2000, 1000)])
+    def test_of_the_encoder_that_make_no_sense(self, processor, least, most):
+        with pytest.raises(ValueError, match=f"min_pixels is {least} and data.max_pixels {most}"):
+            Encoder(processor, 4096, min_pixels=least, max_pixels=most)
 
     def test_that_leave_nothing_of_an_image(self, encoder):
-        with pytest.raises(SampleError, match="undecodable_media: .*vanishes"):
+        with pytest.raises(SampleError, match=r"undecodable_media: .*vanishes"):
             self.tokens(encoder, (1500, 10), max_pixels=1024)
 
 

@@ -233,13 +233,13 @@ class TestBadSamples:
 
     def test_a_task_without_a_usable_sample_ends_the_run(self, task):
         dataset = TrainDataset([task([("x.json", row("many")), ("y.json", row("none"))])], 0)
-        message = rf"task 't': {MAX_ATTEMPTS} samples in a row .*t.tar#[xy]: unusable_reference: .+make_shards"
+        message = rf"task 't': {MAX_ATTEMPTS} samples in a row .*t.tar#[xy]: unusable_reference: "
         with pytest.raises(RuntimeError, match=message):
             dataset[Place(5, 0, 5)]
 
     def test_a_template_that_cannot_be_filled_is_no_fault_of_the_samples(self, task):
         dataset = TrainDataset([task(GOOD, template="{problem}")], 0)
-        with pytest.raises(ValueError, match="problem.*can't be filled"):
+        with pytest.raises(ValueError, match=r"problem.*can't be filled"):
             dataset[Place(0, 0, 0)]
 
     def test_damage_of_a_shard_is_reported_once(self, task, tmp_path, encoder):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import multiprocessing
-import os
 from collections import Counter
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
@@ -59,7 +58,6 @@ def form_of(case: dict[str, Any], response: str) -> str:
 
 
 def serve(pipe: Connection) -> None:
-    os.nice(10)
     while True:
         kind, form, prompt, response = pipe.recv()
         verifier: Verifier = KINDS[kind](form=form)

@@ -5,6 +5,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from math_verify.errors import TimeoutException
 
 from sapo_vl.types import Prompt
 from sapo_vl.verifiers import MathVerifier
@@ -74,6 +75,19 @@ def test_spellings(text: str, normal: str) -> None:
         (r"\infty", r"\infty"),
         ("sunday", "Sunday"),
         ("52", "52_8"),
+        ("xy=1", r"y=\frac{1}{x}"),
+        ("-34x-45y+20z-100=0", "34x+45y-20z+100=0"),
+        ("f(x)=x^2+1", "f(x)=1+x^2"),
+        ("f(x)=x^2+1", "x^2+1"),
+        ("|x|", r"\sqrt{x^2}"),
+        (r"\tan^2(y)+1", r"\sec^2(y)"),
+        ("x=2, y=3", "y=3, x=2"),
+        (r"x\ge 3", r"[3,\infty)"),
+        ("1<x<3", "(1,3)"),
+        (r"\frac{1}{3}", r"\frac{100}{3}\%"),
+        (r"\frac{1}{2}\%", "0.005"),
+        ("3+4i", "4i+3"),
+        (r"\begin{pmatrix}1&2\\3&4\end{pmatrix}", r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}"),
     ],
 )
 def test_equal(answer: str, reference: str) -> None:
@@ -103,11 +117,21 @@ def test_equal(answer: str, reference: str) -> None:
         ("5i", "5"),
         ("x", "y"),
         ("yadnuS", "Sunday"),
+        ("1267650600228229401496703205377", "2^{100}"),
         ("12:00", "1:00"),
         (r"1, 3, 5, \ldots, 2n-1", r"1, 2, \ldots, n"),
         ("10000000000000000000001", "10000000000000000000000"),
         (r"90^{\circ}", r"\frac{\pi}{2}"),
         ("", "5"),
+        ("5 million", "5"),
+        ("x", r"\sqrt{x^2}"),
+        ("0=0", "x=1"),
+        ("x=1", "x=2"),
+        ("x>3", r"[3,\infty)"),
+        ("(2,1)", "(1,2)"),
+        (r"-\infty", r"\infty"),
+        ("3-4i", "3+4i"),
+        (r"\begin{pmatrix}1&2\\3&5\end{pmatrix}", r"\begin{pmatrix}1&2\\3&4\end{pmatrix}"),
     ],
 )
 def test_different(answer: str, reference: str) -> None:
@@ -136,6 +160,20 @@ def test_the_same_verdict_from_a_thread() -> None:
         verdict = pool.submit(MathVerifier(), prompt, response).result()
     assert verdict == MathVerifier()(prompt, response)
     assert verdict.score == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "status"), [(TimeoutException(), "timeout"), (TypeError("odd"), "error")]
+)
+def test_a_failing_comparison_is_said(
+    monkeypatch: pytest.MonkeyPatch, failure: BaseException, status: str
+) -> None:
+    def fail(*_: object) -> bool:
+        raise failure
+
+    monkeypatch.setattr("sapo_vl.verifiers.math.math_equal", fail)
+    verdict = MathVerifier()(Prompt(reference="3"), r"\boxed{4}")
+    assert (verdict.score, verdict.status, verdict.extracted) == (0, status, "4")
 
 
 def test_no_signal_handler_is_left() -> None:

@@ -1,0 +1,224 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pictures import png
+from recorder import Recorder, SaveAt, iterations, trainer
+from shard_files import pack
+
+from datamodules import ReasoningDataModule, TaskConfig
+from sapo_vl.verifiers import NumberVerifier
+
+TESTS = Path(__file__).parent
+
+
+@pytest.fixture
+def data(processor, tasks):
+    """Make a data module over the tasks "few" and "many"."""
+
+    def make(**changes):
+        options = {
+            "processor": processor,
+            "tasks": tasks(),
+            "prompts_per_iteration": 6,
+            "eval_batch_size": 8,
+            "num_workers": 0,
+            "min_pixels": 256,
+            "max_pixels": 65536,
+        }
+        return ReasoningDataModule(**options | changes)
+
+    return make
+
+
+@pytest.fixture
+def fit(data):
+    """Fit for so many iterations, counted over resumes; gives the batches of keys it saw."""
+
+    def run(count, ckpt_path=None, callbacks=(), workers=0, save=None, **options):
+        module = Recorder()
+        own = trainer(**iterations(count) | {"callbacks": list(callbacks)} | options)
+        own.fit(module, datamodule=data(num_workers=workers), ckpt_path=ckpt_path)
+        if save:
+            own.save_checkpoint(save)
+        return module.seen["fit"]
+
+    return run
+
+
+class TestResume:
+    @pytest.mark.parametrize("workers", [0, 2])
+    def test_from_between_iterations(self, fit, tmp_path, workers):
+        path = tmp_path / "3.ckpt"
+        whole = fit(7, callbacks=[SaveAt(path, 3)], workers=workers)
+        assert len(whole) == 7
+        assert fit(7, ckpt_path=path, workers=workers) == whole[3:]
+
+    def test_from_the_end_of_a_fit_and_once_more(self, fit, tmp_path):
+        whole = fit(9)
+        assert fit(2, save=tmp_path / "2.ckpt") == whole[:2]
+        assert fit(5, ckpt_path=tmp_path / "2.ckpt", save=tmp_path / "5.ckpt") == whole[2:5]
+        assert fit(9, ckpt_path=tmp_path / "5.ckpt", workers=1) == whole[5:]
+
+    def test_position_counts_iterations_trained_not_fetched(self, data, tmp_path):
+        own, module, source = trainer(**iterations(4)), Recorder(), data(num_workers=2)
+        own.fit(module, datamodule=source)
+        assert source.state_dict() == {"iteration": 4}
+        assert own.global_step == 8
+
+    def test_epochs_go_on_where_the_last_one_stopped(self, fit, tmp_path):
+        whole = fit(6)
+        epochs = {"limit_train_batches": 2, "max_steps": -1}
+        assert fit(6, max_epochs=3, **epochs) == whole
+        assert fit(6, max_epochs=3, workers=1, **epochs) == whole
+        fit(4, max_epochs=2, save=tmp_path / "epoch.ckpt", **epochs)
+        assert fit(6, max_epochs=3, ckpt_path=tmp_path / "epoch.ckpt", **epochs) == whole[4:]
+
+    def test_after_a_crash_in_the_middle_of_an_iteration(self, fit, tmp_path):
+        path = tmp_path / "crash.ckpt"
+
+        class Crash(SaveAt):
+            def on_train_batch_start(self, trainer, *_):
+                if trainer.fit_loop.epoch_loop.batch_progress.total.ready == 4:
+                    trainer.save_checkpoint(self.path)
+                    raise RuntimeError("out of memory")
+
+        whole = fit(6)
+        with pytest.raises(RuntimeError, match="out of memory"):
+            fit(6, callbacks=[Crash(path, 0)])
+        assert fit(6, ckpt_path=path) == whole[3:]
+
+    def test_validation_in_between_changes_nothing(self, data, tasks):
+        module = Recorder()
+        source = data(val_tasks=tasks(), num_workers=1)
+        trainer(**iterations(4), val_check_interval=2).fit(module, datamodule=source)
+        plain = Recorder()
+        trainer(**iterations(4)).fit(plain, datamodule=data())
+        assert module.seen["fit"] == plain.seen["fit"]
+        assert len(module.seen["validate"]) == 2 * 5
+        assert sum(map(len, module.seen["validate"])) == 2 * 38
+
+    def test_seed_changes_the_order(self, data):
+        first = [next(iter(loader(data(seed=seed)))).prompts for seed in (0, 0, 1)]
+        assert first[0] == first[1] != first[2]
+
+
+def loader(source, stage="train", setup="fit"):
+    source.setup(setup)
+    return getattr(source, f"{stage}_dataloader")()
+
+
+class TestOtherStages:
+    def test_validate_and_test_see_every_sample_once(self, data, tasks):
+        source = data(tasks=None, val_tasks=tasks(), test_tasks=tasks(max_samples=3))
+        module = Recorder()
+        trainer().validate(module, datamodule=source, verbose=False)
+        trainer().test(module, datamodule=source, verbose=False)
+        keys = [key for batch in module.seen["validate"] for key in batch]
+        assert len(keys) == len(set(keys)) == 38
+        assert [len(batch) for batch in module.seen["test"]] == [6]
+
+    def test_fit_without_validation(self, data):
+        trainer(**iterations(1)).fit(Recorder(), datamodule=data())
+
+    def test_predict_answers_every_question(self, data, tmp_path):
+        (tmp_path / "a.png").write_bytes(png())
+        rows = [{"id": f"q{i}", "question": "Q?", "images": ["a.png"]} for i in range(5)]
+        path = tmp_path / "questions.jsonl"
+        path.write_text("\n".join(json.dumps(row) for row in rows))
+        source = data(tasks=None, questions=str(path), eval_batch_size=2)
+        found = trainer().predict(Recorder(), datamodule=source)
+        assert found == [["q0", "q1"], ["q2", "q3"], ["q4"]]
+
+    @pytest.mark.parametrize(
+        ("stage", "field"),
+        [
+            ("fit", "tasks"),
+            ("validate", "val_tasks"),
+            ("test", "test_tasks"),
+            ("predict", "questions"),
+        ],
+    )
+    def test_what_a_stage_lacks_is_said(self, data, stage, field):
+        with pytest.raises(ValueError, match=rf"{stage} needs data\.{field}"):
+            getattr(trainer(), stage)(Recorder(), datamodule=data(tasks=None))
+
+
+class TestBadInput:
+    def test_two_tasks_of_one_name(self, data, tasks):
+        for field in ("tasks", "val_tasks", "test_tasks"):
+            with pytest.raises(ValueError, match=r"same name: \['few', 'few', 'many', 'many'\]"):
+                data(**{field: tasks() + tasks()}).setup("fit")
+
+    def test_missing_shards(self, data):
+        task = TaskConfig(name="a", shards="nowhere/a-*.tar", verifier=NumberVerifier())
+        with pytest.raises(FileNotFoundError, match=r"no shard at nowhere/a-\*\.tar"):
+            loader(data(tasks=[task]))
+
+    def test_empty_shard(self, data, tmp_path):
+        shard = pack(tmp_path / "empty.tar", [])
+        task = TaskConfig(name="a", shards=shard, verifier=NumberVerifier())
+        with pytest.raises(ValueError, match=r"no sample in .*empty\.tar"):
+            loader(data(tasks=[task]))
+
+    @pytest.mark.parametrize(
+        ("field", "value"),
+        [("prompts_per_iteration", 0), ("eval_batch_size", 0), ("num_workers", -1), ("seed", -1)],
+    )
+    def test_numbers_out_of_range(self, data, field, value):
+        with pytest.raises(ValueError, match=rf"data\.{field} is {value}"):
+            data(**{field: value})
+
+    def test_prompts_that_ranks_cannot_share(self, data, monkeypatch):
+        source = data(prompts_per_iteration=7)
+        monkeypatch.setattr(ReasoningDataModule, "_ranks", 2)
+        with pytest.raises(ValueError, match="prompts_per_iteration is 7; with 2 ranks"):
+            loader(source)
+
+    def test_fewer_samples_than_ranks(self, data, tasks, tmp_path, monkeypatch):
+        path = tmp_path / "q.jsonl"
+        path.write_text('{"question": "Q?"}\n')
+        source = data(test_tasks=tasks(max_samples=1), questions=str(path))
+        monkeypatch.setattr(ReasoningDataModule, "_ranks", 3)
+        with pytest.raises(ValueError, match="2 samples of few, many are too few for 3 ranks"):
+            loader(source, "test", "test")
+        with pytest.raises(ValueError, match="1 samples of questions are too few for 3 ranks"):
+            loader(source, "predict", "predict")
+
+
+def run_two_ranks(processor, shards, out):
+    """Run recorder.py in two processes; gives what each of them saw."""
+    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
+    done = subprocess.run(
+        [sys.executable, *launch, str(TESTS / "recorder.py"), processor, str(shards), str(out)],
+        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    return [json.loads((out / f"rank{rank}.json").read_text()) for rank in range(2)]
+
+
+def test_two_processes_see_the_halves_of_what_one_sees(processor, shards, tasks, data, tmp_path):
+    first, second = run_two_ranks(processor, shards, tmp_path)
+    alone = Recorder()
+    source = data(prompts_per_iteration=8, test_tasks=tasks())
+    trainer(**iterations(5)).fit(alone, datamodule=source)
+    trainer().test(alone, datamodule=source, verbose=False)
+    halves = zip(first["fit"], second["fit"], strict=True)
+    assert [one + other for one, other in halves] == alone.seen["fit"][:3]
+    assert first["position"] == second["position"] == {"iteration": 3}
+    own, other = ([key for batch in one["test"] for key in batch] for one in (first, second))
+    assert sorted(own + other) == sorted(key for batch in alone.seen["test"] for key in batch)
+    # A checkpoint of two ranks goes on in one.
+    resumed = Recorder()
+    trainer(**iterations(5)).fit(
+        resumed, datamodule=data(prompts_per_iteration=8), ckpt_path=tmp_path / "two-ranks.ckpt"
+    )
+    assert resumed.seen["fit"] == alone.seen["fit"][3:]
