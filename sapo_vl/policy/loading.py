@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -28,6 +29,11 @@ def load_config(path: str) -> Any:
     try:
         config = AutoConfig.from_pretrained(path)
     except OSError as error:
+        if not Path(path).is_dir():  # owner/name: a hub name, or a folder mistyped
+            raise FileNotFoundError(
+                f"no model folder {path!r}, and no such model on the hub: {first_line(error)}. "
+                "Give a local Hugging Face folder or a hub name (owner/name) within reach."
+            ) from error
         raise FileNotFoundError(
             f"{path} has no usable config.json: {first_line(error)}. "
             "Copy it from the model that the weights come from."

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sapo_vl.policy.head import masked_log_softmax, token_stats
+from sapo_vl.policy.head import entropy, masked_log_softmax, token_stats
 
 TEMPERATURE = 0.7
 BANNED = torch.tensor([False, True, False, False, True, False, False, False, False, True])
@@ -95,3 +95,11 @@ def test_banned_logits_are_ignored_however_large() -> None:
     expected = masked_log_softmax(logits_NV, TEMPERATURE, BANNED)
     assert torch.equal(masked_log_softmax(huge, TEMPERATURE, BANNED), expected)
     assert torch.isneginf(expected[:, BANNED]).all()
+
+
+def test_entropy_of_known_distributions() -> None:
+    probability = torch.tensor(
+        [[0.25, 0.25, 0.25, 0.25], [0.5, 0.5, 0.0, 0.0], [0.0, 1.0, 0.0, 0.0]]
+    )
+    expected = torch.tensor([4.0, 2.0, 1.0]).log()
+    torch.testing.assert_close(entropy(probability.log()), expected)

@@ -37,7 +37,19 @@ def check_error(folder: Path, error: type[Exception], *words: str, **config: Any
 
 
 def test_missing_folder(tmp_path: Path) -> None:
-    check_error(tmp_path / "nowhere", FileNotFoundError, "policy.path", "hub name")
+    check_error(tmp_path / "nowhere", FileNotFoundError, "no model folder", "hub name (owner/name)")
+
+
+def test_a_mistyped_folder_that_may_be_a_hub_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unreachable(*_: object, **__: object) -> None:
+        raise OSError("We couldn't connect to the hub.\nMore lines.")
+
+    monkeypatch.setattr("sapo_vl.policy.loading.AutoConfig.from_pretrained", unreachable)
+    with pytest.raises(
+        FileNotFoundError, match=r"no model folder 'runs/modle'.*couldn't connect"
+    ) as caught:
+        Policy(PolicyConfig(path="runs/modle"))
+    assert "More lines" not in str(caught.value)
 
 
 def test_no_config(copied_folder: Path) -> None:

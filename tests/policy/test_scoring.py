@@ -204,7 +204,7 @@ def test_gradient_checkpointing_changes_the_memory_and_not_the_numbers(
     plain = load_policy(family, share_prefix=False)
     checkpointed = load_policy(family, gradient_checkpointing=True)
     assert not checkpointed.share_prefix
-    assert checkpointed.model.is_gradient_checkpointing
+    assert any(getattr(m, "gradient_checkpointing", False) for m in checkpointed.model.modules())
     gradients = []
     for policy in (plain, checkpointed):
         score(policy, mixed_prompts(policy.processor)).logp_BT.sum().backward()

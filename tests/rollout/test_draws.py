@@ -68,10 +68,10 @@ def test_pick_is_the_inverse_of_the_cumulative_distribution() -> None:
     assert pick(logp_BV, uniform).tolist() == [0, 0, 1, 1, 1, 2, 2]
 
 
-@pytest.mark.parametrize("uniform", [0.0, 5e-324, 1e-300, 0.5, BELOW_ONE])
+@pytest.mark.parametrize("uniform", [0.0, 5e-324, 1e-300, 0.5, BELOW_ONE, 1.0])
 @pytest.mark.parametrize("scale", [1.0, 0.1, 7.0])
 def test_pick_never_takes_an_impossible_token(uniform: float, scale: float) -> None:
-    """At the edges of [0, 1), whether or not the probabilities sum to one."""
+    """At the edges of [0, 1] too, whether or not the probabilities sum to one."""
     logp_BV = torch.log_softmax(logits(), -1) + torch.tensor(scale).log()
     impossible = torch.rand(logp_BV.shape, generator=torch.Generator().manual_seed(5)) < 0.6
     impossible[:, :3] = True
@@ -80,14 +80,14 @@ def test_pick_never_takes_an_impossible_token(uniform: float, scale: float) -> N
     assert (~impossible).any(1).all()
     token_B = pick(logp_BV, torch.full((len(logp_BV),), uniform, dtype=torch.float64))
     assert not impossible.gather(1, token_B[:, None]).any()
-    if uniform in (0.0, BELOW_ONE):  # the first and the last possible token
+    if uniform in (0.0, BELOW_ONE, 1.0):  # the first and the last possible token
         places = torch.arange(logp_BV.shape[1]).expand_as(impossible)
         first = places.masked_fill(impossible, 99).min(1).values
         last = places.masked_fill(impossible, -1).max(1).values
         assert torch.equal(token_B, first if uniform == 0.0 else last)
 
 
-@pytest.mark.parametrize("uniform", [0.0, BELOW_ONE])
+@pytest.mark.parametrize("uniform", [0.0, BELOW_ONE, 1.0])
 def test_pick_of_a_single_possible_token(uniform: float) -> None:
     logp_BV = torch.full((1, 151936), -torch.inf)
     logp_BV[0, 151000] = -1e-7

@@ -39,7 +39,7 @@ def end_often(policy: Policy) -> None:
     policy.model.lm_head.weight = torch.nn.Parameter(head)
 
 
-def test_log_probs_equal_the_scores_that_train(
+def test_log_probs_and_entropies_equal_the_scores_that_train(
     load_policy: Callable[..., Policy], family: str
 ) -> None:
     policy = load_policy(family)
@@ -57,7 +57,8 @@ def test_log_probs_equal_the_scores_that_train(
         )
         assert scores.logp_BT.requires_grad
         torch.testing.assert_close(scores.logp_BT.detach(), rollout.logp_BT, rtol=1e-5, atol=1e-5)
-        assert rollout.logp_BT.dtype == torch.float32
+        torch.testing.assert_close(scores.entropy_BT, rollout.entropy_BT, rtol=1e-5, atol=1e-5)
+        assert rollout.logp_BT.dtype == rollout.entropy_BT.dtype == torch.float32
 
 
 def test_a_prompt_draws_the_same_in_any_batch(
@@ -148,6 +149,7 @@ def test_rows_end_at_the_end_of_turn_token(load_policy: Callable[..., Policy], f
         assert rollout.finished_B[row] or length == 16
         assert (ids[length:] == policy.pad_id).all()
         assert not rollout.logp_BT[row, length:].any()
+        assert not rollout.entropy_BT[row, length:].any()
         assert (rollout.logp_BT[row, :length] < 0).all()
         assert rollout.texts[row] == policy.tokenizer.decode(
             ids[: length - int(rollout.finished_B[row])], skip_special_tokens=True
