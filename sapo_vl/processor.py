@@ -38,7 +38,7 @@ def load_processor(path: str) -> Any:
 def require_folder(path: str) -> None:
     """Raise FileNotFoundError if ``path`` is neither a folder nor can be a hub name."""
     looks_local = path.startswith((".", "/", "~")) or path.count("/") != 1
-    if looks_local and not Path(path).expanduser().is_dir():
+    if looks_local and not Path(path).is_dir():
         raise FileNotFoundError(
             f"no model folder {path!r}. "
             "Give a local Hugging Face folder or a hub name (owner/name)."

@@ -17,7 +17,7 @@ EXTRAS=quickstart
 source "$(dirname "$0")/env.sh"
 export HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 RUN=runs/quickstart
-TASKS=leftmost_colour,more_colour,only_circle_colour,bar_highest
+TASKS=leftmost_colour,more_colour,bar_highest
 TIMES=(install=$((SECONDS - START)))
 
 stage() { # stage NAME COMMAND...: run it and note how long it took

@@ -137,7 +137,7 @@ def trainer(root: Path, **changes: Any) -> L.Trainer:
 
 
 class CoinVerifier:
-    """Scores that depend on the response's text alone, so that groups differ without any learning."""
+    """Scores that depend on the response's text alone, so that groups differ from the start."""
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         return Verdict(score=float(sum(response.encode()) % 2), extracted=response)

@@ -58,7 +58,8 @@ def run(project: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_every_promised_metric_is_logged_each_iteration(run: Path) -> None:
     table = rows(run)
     assert [row["step"] for row in table] == ["0", "1", "2"]
-    names = """rollout/length_mean rollout/truncated_share rollout/tokens reward/mean reward/accuracy
+    names = """rollout/length_mean rollout/truncated_share rollout/tokens reward/mean
+        reward/accuracy
         reward/leftmost_colour reward/count_colour reward/uniform_groups_share reward/error_share
         reward/no_answer_share policy/entropy policy/kl_old policy/loss
         policy/grad_norm policy/lr gate/weight_mean gate/abs_log_ratio_p50 gate/abs_log_ratio_p99

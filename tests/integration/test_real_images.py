@@ -1,4 +1,4 @@
-"""Two SAPO iterations and a test on real images, with the real Qwen vocabulary and chat template."""
+"""Two SAPO iterations and a test on real images, with the real Qwen vocabulary."""
 
 from __future__ import annotations
 

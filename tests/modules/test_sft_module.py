@@ -40,7 +40,7 @@ def test_loss_equals_transformers_own_with_labels(project: Project, tmp_path: Pa
     ours = module.training_step(batch, 0)
     total, tokens = 0.0, 0
     for prompt, inputs in zip(batch.prompts, batch.inputs, strict=True):
-        target = policy.tokenizer.encode(prompt.response) + [policy.eos_ids[0]]
+        target = [*policy.tokenizer.encode(prompt.response), policy.eos_ids[0]]
         ids = torch.cat([inputs.input_ids_S, torch.tensor(target)])[None]
         labels = ids.clone()
         labels[:, : len(inputs.input_ids_S)] = -100
