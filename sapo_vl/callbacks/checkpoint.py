@@ -47,12 +47,12 @@ class IterationCheckpoint(L.Callback):
         batch: Any,
         batch_idx: int,
     ) -> None:
-        if self.every_n_iterations and (batch_idx + 1) % self.every_n_iterations == 0:
-            self._save(trainer, batch_idx + 1)
+        if self.every_n_iterations and _iterations(trainer) % self.every_n_iterations == 0:
+            self._save(trainer)
 
     @override
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._save(trainer, trainer.fit_loop.epoch_loop.total_batch_idx + 1)
+        self._save(trainer)
         if not self.export:
             return
         folder = self._folder(trainer) / "hf"
@@ -61,8 +61,9 @@ class IterationCheckpoint(L.Callback):
         trainer.strategy.barrier("export")
         rank_zero_info(f"model written to {folder}")
 
-    def _save(self, trainer: L.Trainer, iterations: int) -> None:
-        path = self._folder(trainer) / "checkpoints" / f"iteration-{iterations:06d}.ckpt"
+    def _save(self, trainer: L.Trainer) -> None:
+        name = f"iteration-{_iterations(trainer):06d}.ckpt"
+        path = self._folder(trainer) / "checkpoints" / name
         if path in self.saved:
             return
         trainer.save_checkpoint(path)
@@ -72,3 +73,8 @@ class IterationCheckpoint(L.Callback):
 
     def _folder(self, trainer: L.Trainer) -> Path:
         return Path(self.folder or trainer.log_dir or trainer.default_root_dir)
+
+
+def _iterations(trainer: L.Trainer) -> int:
+    """Iterations done over the whole run; a resumed fit counts its own from 0 again."""
+    return trainer.fit_loop.epoch_loop.total_batch_idx + 1

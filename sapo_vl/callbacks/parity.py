@@ -48,13 +48,19 @@ class ParityCheck(L.Callback):
             group_size=2, temperature=temperature, max_new_tokens=max_new_tokens
         )
         self.tolerance = tolerance
+        self.done = False
+
+    @override
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.done = False
 
     @override
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: Any, batch: PromptBatch, batch_idx: int
     ) -> None:
-        if trainer.fit_loop.epoch_loop.batch_progress.current.ready > 1:
+        if self.done:
             return
+        self.done = True
         policy: Policy = pl_module.policy
         for prompt, inputs in zip(batch.prompts, batch.inputs, strict=True):
             _check_media_tokens(policy, inputs, prompt.key)

@@ -46,8 +46,6 @@ def _rewards(output: IterationOutput, batch: PromptBatch) -> dict[str, Mean]:
             len(reward_PG),
         ),
     }
-    for status in ("no_answer", "error", "timeout"):
-        means[f"reward/{status}_share"] = (sum(v.status == status for v in output.verdicts), n)
     for task in batch.tasks:
         own = torch.tensor([prompt.task == task for prompt in batch.prompts])
         means[f"reward/{task}"] = (reward_PG[own].sum(), own.sum() * reward_PG.shape[1])
@@ -55,13 +53,15 @@ def _rewards(output: IterationOutput, batch: PromptBatch) -> dict[str, Mean]:
 
 
 def _rollout(output: IterationOutput) -> dict[str, Mean]:
-    rollout = output.rollout
-    length_B = rollout.length_B
-    return {
-        "rollout/length_mean": (length_B.sum(), len(length_B)),
-        "rollout/truncated_share": ((~rollout.finished_B).sum(), len(length_B)),
+    length_B, n = output.rollout.length_B, len(output.verdicts)
+    means: dict[str, Mean] = {
+        "rollout/length_mean": (length_B.sum(), n),
+        "rollout/truncated_share": ((~output.rollout.finished_B).sum(), n),
         "rollout/tokens": (length_B.sum(), 1),
     }
+    for status in ("no_answer", "error", "timeout"):
+        means[f"rollout/{status}_share"] = (sum(v.status == status for v in output.verdicts), n)
+    return means
 
 
 def _policy(output: IterationOutput) -> dict[str, Mean]:

@@ -1,4 +1,4 @@
-"""samples.jsonl: sampled training answers with their images, on disk as the run goes."""
+"""samples.jsonl: sampled answers with their images, on disk as the run goes."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from sapo_vl.types import IterationOutput, PromptBatch
 
 
 class SampleLog(L.Callback):
-    """Write a few prompts with all their responses every so many iterations (rank 0 only).
+    """Write a few prompts with all their responses (rank 0 only).
 
     Args:
-        every_n_iterations: how often.
+        every_n_iterations: how often in reinforcement learning; every validation adds some, too.
         prompts: how many prompts each time.
     """
 
@@ -34,9 +34,11 @@ class SampleLog(L.Callback):
         batch: PromptBatch,
         batch_idx: int,
     ) -> None:
-        output: IterationOutput = outputs["iteration"]
         log_dir = trainer.log_dir  # asks all ranks
-        if output.iteration % self.every_n_iterations or trainer.global_rank or log_dir is None:
+        if "iteration" not in outputs or trainer.global_rank or log_dir is None:
+            return
+        output: IterationOutput = outputs["iteration"]
+        if output.iteration % self.every_n_iterations:
             return
         folder = Path(log_dir)
         answers = answers_of(batch.prompts, output.rollout, output.verdicts, "train")
@@ -48,5 +50,25 @@ class SampleLog(L.Callback):
                 answers[i], folder, "train", output.iteration, output.advantage_PG[i].tolist()
             )
             for i in chosen
+        ]
+        append_lines(folder / "samples.jsonl", records)
+
+    @override
+    def on_validation_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: PromptBatch,
+        batch_idx: int,
+        dataloader_idx: int = 0,
+    ) -> None:
+        log_dir = trainer.log_dir  # asks all ranks
+        if batch_idx or trainer.global_rank or log_dir is None:
+            return
+        folder, iteration = Path(log_dir), trainer.fit_loop.epoch_loop.total_batch_idx
+        records = [
+            answers_record(answers, folder, "val", iteration)
+            for answers in outputs["answers"][: self.prompts]
         ]
         append_lines(folder / "samples.jsonl", records)

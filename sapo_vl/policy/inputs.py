@@ -124,3 +124,20 @@ def encode_media(
             ]
         outputs[name] = features
     return outputs
+
+
+def vision_anchor(backbone: Any) -> Tensor:
+    """Zero that depends on every weight of the vision tower: a blank image's features, times 0.
+
+    Text alone leaves the tower out of the graph. Data-parallel strategies wait for its gradients
+    all the same: ranks with images would hang on ranks without.
+    """
+    config = backbone.config.vision_config
+    merge, temporal = config.spatial_merge_size, config.temporal_patch_size
+    channels = getattr(config, "in_channels", 3)
+    weight = next(backbone.visual.parameters())
+    pixels = weight.new_zeros(merge**2, channels * temporal * config.patch_size**2)
+    grid = torch.tensor([[1, merge, merge]], device=weight.device)
+    features = backbone.get_image_features(pixels, grid, return_dict=True)
+    levels = [features.pooler_output, *(getattr(features, "deepstack_features", None) or [])]
+    return sum((image.sum() for level in levels for image in level), weight.new_zeros(())) * 0

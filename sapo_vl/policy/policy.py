@@ -19,7 +19,7 @@ from transformers import DynamicCache
 
 from sapo_vl.policy.config import PolicyConfig
 from sapo_vl.policy.head import masked_log_softmax, token_stats
-from sapo_vl.policy.inputs import encode_media, join_right, pad_left
+from sapo_vl.policy.inputs import encode_media, join_right, pad_left, vision_anchor
 from sapo_vl.policy.loading import load_config, load_model
 from sapo_vl.policy.parts import freeze
 from sapo_vl.processor import load_processor
@@ -77,6 +77,7 @@ class Policy(nn.Module):
         self.pad_id: int = next(
             i for i in (self.tokenizer.pad_token_id, self.eos_ids[0]) if i is not None
         )
+        self.trains_vision = any(p.requires_grad for p in self.backbone.visual.parameters())
         self.share_prefix = config.share_prefix and self._can_share_prefix()
         self.register_buffer("banned_V", self._banned(), persistent=False)
 
@@ -158,6 +159,9 @@ class Policy(nn.Module):
         # A vision placeholder left in the padding would break the forward pass.
         ids_BT = response_ids_BT.masked_fill(~mask_BT, self.pad_id)
         hidden_BTD = hidden(prompts, prompt_of_row_B, ids_BT, mask_BT)
+        text_alone = not any(prompt.media for prompt in prompts)
+        if self.trains_vision and text_alone and torch.is_grad_enabled():
+            hidden_BTD = hidden_BTD + vision_anchor(self.backbone)
         logp, entropy = token_stats(
             hidden_BTD[mask_BT],
             ids_BT[mask_BT],

@@ -209,7 +209,8 @@ def task_panels(metrics: Metrics) -> Iterator[Panel]:
 
 def eval_panels(metrics: Metrics) -> Iterator[Panel]:
     """One chart for all tasks together, then one per sampling with a line per task."""
-    names = sorted(name for name in metrics if name.startswith("eval/") and name.count("/") >= 2)
+    names = sorted(n for n in metrics if n.startswith("eval/") and n.count("/") >= 2)
+    names = [n for n in names if n.removesuffix("_n").removesuffix("_stderr") not in {*names} - {n}]
     base = Panel(group="Evaluation while training", title="", note="", curves={}, unit="%", hi=1)
     overall = {n: n.split("/", 2)[2] for n in names if n.startswith("eval/all/")}
     if overall:

@@ -10,6 +10,7 @@ import torch
 from project import CoinVerifier, Project, trainer
 
 from sapo_vl.advantage import group_advantages
+from sapo_vl.callbacks import IterationCheckpoint
 from sapo_vl.modules.batching import deal_prompts, micro_batches, rows_of
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.types import IterationOutput, Sampling
@@ -137,23 +138,26 @@ def test_iterations_count_on_and_draw_anew(project: Project, tmp_path: Path) -> 
     assert {p.index for b in keep.batches for p in b.prompts} == set(range(8))
 
 
+@pytest.mark.parametrize("num_workers", [0, 1])
 def test_a_resumed_run_ends_at_the_same_weights_to_the_bit(
-    project: Project, tmp_path: Path
+    project: Project, tmp_path: Path, num_workers: int
 ) -> None:
-    def run(steps: int, path: str | None) -> Any:
+    def run(name: str, steps: int, path: Path | None = None) -> dict[str, torch.Tensor]:
         module = project.sapo(optimizer=lambda p: torch.optim.AdamW(p, lr=1e-3))
-        t = trainer(tmp_path, max_steps=steps)
+        saver = IterationCheckpoint(1, keep_last=9, folder=str(tmp_path / name))
+        t = trainer(tmp_path, max_steps=steps, callbacks=[saver])
         tasks = project.tasks(verifier=CoinVerifier())
-        t.fit(module, project.data(tasks=tasks), ckpt_path=path, weights_only=True)
-        return t, module
+        data = project.data(tasks=tasks, num_workers=num_workers)
+        t.fit(module, data, ckpt_path=path, weights_only=True)
+        return weights(module)
 
-    _, whole = run(8, None)
-    first, half = run(4, None)
-    first.save_checkpoint(tmp_path / "half.ckpt")
-    _, resumed = run(8, str(tmp_path / "half.ckpt"))
-    assert largest_difference(weights(whole), weights(half)) > 1e-4
-    for name, value in weights(whole).items():
-        assert torch.equal(value, weights(resumed)[name]), name
+    whole, half = run("whole", 8), run("half", 4)
+    assert largest_difference(whole, half) > 1e-4
+    at_its_end = run("resumed", 8, tmp_path / "half/checkpoints/iteration-000002.ckpt")
+    within = run("again", 8, tmp_path / "whole/checkpoints/iteration-000001.ckpt")
+    for name, value in whole.items():
+        assert torch.equal(value, at_its_end[name]), name
+        assert torch.equal(value, within[name]), name
 
 
 @pytest.mark.parametrize("part", ["vision", "merger", "language"])

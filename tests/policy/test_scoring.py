@@ -211,3 +211,22 @@ def test_gradient_checkpointing_changes_the_memory_and_not_the_numbers(
         gradients.append({n: p.grad for n, p in policy.named_parameters()})
     for name, gradient in gradients[0].items():
         torch.testing.assert_close(gradients[1][name], gradient, rtol=1e-5, atol=1e-5, msg=name)
+
+
+def test_text_alone_reaches_the_vision_tower_with_a_gradient_of_zero(
+    load_policy: Callable[..., Policy], family: str
+) -> None:
+    """Data-parallel ranks that hold images wait for the gradients of those that hold none."""
+    policy = load_policy(family)
+    prompt = encode(policy.processor, "How many squares are there?")
+    ids, mask = responses(policy)
+    rows = torch.zeros(len(ids), dtype=torch.long)
+    scores = policy.score([prompt], rows, ids, mask)
+    scores.logp_BT.sum().backward()
+    tower = dict(policy.backbone.visual.named_parameters())
+    assert tower
+    for name, parameter in tower.items():
+        assert parameter.grad is not None, name
+        assert not parameter.grad.any(), name
+    expected, _ = reference(policy, prompt, ids[0][mask[0]], 1.0)
+    torch.testing.assert_close(scores.logp_BT[0][mask[0]], expected, rtol=1e-5, atol=1e-5)

@@ -8,6 +8,7 @@ import pytest
 from sapo_vl.report.charts import POINTS, Line, line_chart, stacked_chart
 from sapo_vl.report.checks import run_checks
 from sapo_vl.report.curves import draw_panels
+from sapo_vl.report.panels import eval_panels
 from sapo_vl.report.records import Series
 from sapo_vl.report.scale import HEIGHT, WIDTH, Scale, short, y_scale
 
@@ -106,3 +107,11 @@ def test_checks_speak_up() -> None:
     assert not checks["Entropy"].fine
     assert "policy/loss (3 times)" in checks["Values"].text
     assert checks["Answers cut off"].fine
+
+
+def test_standard_errors_and_counts_are_no_curves_of_their_own() -> None:
+    names = ["eval/all/avg4", "eval/t/avg4", "eval/t_n/avg4", "eval/t/run_n"]
+    names += ["eval/all/avg4_n", "eval/all/avg4_stderr", "eval/t/avg4_n", "eval/t/avg4_stderr"]
+    metrics = {name: Series(steps=(0,), values=(0.5,)) for name in names}
+    drawn = [name for panel in eval_panels(metrics) for name in panel.curves]
+    assert sorted(drawn) == ["eval/all/avg4", "eval/t/avg4", "eval/t/run_n", "eval/t_n/avg4"]
