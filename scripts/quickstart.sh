@@ -29,11 +29,10 @@ stage() { # stage NAME COMMAND...: run it and note how long it took
   TIMES+=("$name=$((SECONDS - start))")
 }
 make_data() {
-  local make="$PYTHON scripts/make_shards.py"
-  $make figures --tasks $TASKS --split train --count 6000 --seed "$SEED" $RUN/data
-  $make figures --tasks $TASKS --split val,test --count 400 --seed "$SEED" $RUN/data
-  $make easy_vqa --split train --count 6000 $RUN/data
-  $make easy_vqa --split val,test --count 400 $RUN/data
+  "$PYTHON" scripts/make_shards.py figures easy_vqa --tasks "$TASKS" --seed "$SEED" \
+    --split train --count 6000 $RUN/data
+  "$PYTHON" scripts/make_shards.py figures easy_vqa --tasks "$TASKS" --seed "$SEED" \
+    --split val,test --count 400 $RUN/data
   "$PYTHON" scripts/build_model.py configs/quickstart/model.yaml $RUN/model \
     --texts "$RUN/data/*-train-*.tar" --seed "$SEED"
 }
