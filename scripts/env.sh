@@ -1,5 +1,6 @@
-# Sourced by quickstart.sh and test.sh: sets PYTHON, with sapo_vl and the extras named in EXTRAS installed.
-# SAPO_VL_PYTHON names an interpreter to use; otherwise .venv is made with the first Python >= 3.11 found.
+# Sourced by quickstart.sh and test.sh: sets PYTHON to an interpreter that has what the extras in EXTRAS need.
+# SAPO_VL_PYTHON names one to use; otherwise .venv is made with the first Python >= 3.11 found. Whatever is
+# missing from it is installed.
 
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -21,19 +22,10 @@ else
   fi
 fi
 
-# Installed once for each state of pyproject.toml and set of extras.
-STAMP=$("$PYTHON" - "$EXTRAS" <<'PY'
-import hashlib, pathlib, sys, sysconfig
-digest = hashlib.sha256(pathlib.Path("pyproject.toml").read_bytes() + sys.argv[1].encode())
-digest.update(str(pathlib.Path.cwd()).encode())
-print(pathlib.Path(sysconfig.get_path("purelib")) / f"sapo_vl-{digest.hexdigest()[:16]}.installed")
-PY
-)
-if [ ! -e "$STAMP" ]; then
+if ! "$PYTHON" scripts/requirements.py "$EXTRAS"; then
   echo "installing sapo_vl[$EXTRAS] (several GB with PyTorch; once)"
   "$PYTHON" -m pip install --disable-pip-version-check -e ".[$EXTRAS]"
-  touch "$STAMP"
 fi
 
-export DS_ACCELERATOR=${DS_ACCELERATOR:-}
-[ -n "$DS_ACCELERATOR" ] || unset DS_ACCELERATOR  # an empty value is an error to DeepSpeed
+export PYTHONPATH=$PWD${PYTHONPATH:+:$PYTHONPATH}  # this checkout, whatever else is installed
+export HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false

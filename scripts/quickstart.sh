@@ -15,7 +15,6 @@ done
 START=$SECONDS
 EXTRAS=quickstart
 source "$(dirname "$0")/env.sh"
-export HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 RUN=runs/quickstart
 TASKS=leftmost_colour,more_colour,bar_highest
 TIMES=(install=$((SECONDS - START)))

@@ -5,7 +5,6 @@ set -euo pipefail
 
 EXTRAS=quickstart,test
 source "$(dirname "$0")/env.sh"
-export HF_HUB_OFFLINE=1 TOKENIZERS_PARALLELISM=false
 
 if [ $# -eq 0 ]; then
   "$PYTHON" -m ruff check .

@@ -12,10 +12,11 @@ from typing import Any
 import lightning as L
 from typing_extensions import override
 
+import sapo_vl
 from sapo_vl.callbacks.records import answers_record, append_lines
 from sapo_vl.types import Answers, PromptBatch
 
-PACKAGES = ("sapo-vl", "torch", "lightning", "transformers", "qwen-vl-utils", "math-verify")
+PACKAGES = ("torch", "lightning", "transformers", "qwen-vl-utils", "math-verify")
 
 
 class ResultWriter(L.Callback):
@@ -121,5 +122,6 @@ def _settings(module: Any) -> dict[str, Any]:
         "dtype": module.policy_config.dtype,
         "samplings": {name: asdict(s) for name, s in module.evaluation.items()},
         "seed": module.seed,
-        "versions": {name: importlib.metadata.version(name) for name in PACKAGES},
+        "versions": {"sapo-vl": sapo_vl.__version__}
+        | {name: importlib.metadata.version(name) for name in PACKAGES},
     }

@@ -1,0 +1,83 @@
+"""The official rule of MathVision (MATH-V), without its ``eval``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sapo_vl.types import Prompt, Verdict
+from sapo_vl.verifiers.extraction import after_thinking
+from sapo_vl.verifiers.official.latex_value import latex_value, same_to_two_decimals
+from sapo_vl.verifiers.official.mathvision_text import find_answer
+
+_MAX_SHOWN = 300
+_MAX_PARTS = 50  # of a tuple
+
+
+@dataclass(frozen=True)
+class MathVisionOfficial:
+    r"""Score a response as MathVision's own script does (rule only, no judge).
+
+    The answer is a letter that ends the text, the number after the last "is ", what follows "the
+    answer is", or the last box. It is right where it is the same text as the reference or as the
+    text of the right option, the same tuple, or the same number **at two decimals**.
+
+    Known oddities, kept: 3.14159 passes for pi and 1/2006! for 1/2004!; an option's text counts as
+    its letter; the value after an equals sign is graded alone; without any of its marks the whole
+    response is the answer.
+
+    The original computes values with ``eval``; here `latex_value` parses them. A formula that its
+    guard refuses (towers of powers, large factorials, 300 characters) counts as unequal.
+
+    Args:
+        thinking: the model reasons before ``</think>``; only what follows it is scored.
+    """
+
+    thinking: bool = False
+
+    def __call__(self, prompt: Prompt, response: str) -> Verdict:
+        """Score ``response`` 1.0 or 0.0."""
+        problem = self.check_reference(prompt)
+        if problem is not None:
+            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
+        text = after_thinking(response, self.thinking)
+        if text is None:
+            return Verdict(score=0.0, status="no_answer", reason="the reasoning never ends")
+        answer = find_answer(text)
+        wanted = [prompt.reference, prompt.options.get(prompt.reference, "")]
+        right = any(same_answer(answer, reference) for reference in wanted)
+        shown = answer[:_MAX_SHOWN]
+        reason = f"{shown!r} {'counts' if right else 'does not count'} as {prompt.reference!r}"
+        status = "ok" if answer.strip() else "no_answer"
+        return Verdict(score=float(right), extracted=shown or None, status=status, reason=reason)
+
+    def check_reference(self, prompt: Prompt) -> str | None:
+        """Say what makes the reference unusable; None where it is fine."""
+        return None if prompt.reference.strip() else "the reference is empty"
+
+
+def same_answer(answer: str, reference: str) -> bool:
+    """Return whether the official script calls two answers equal."""
+    answer, reference = answer.lower(), reference.lower()
+    if not answer.strip() or not reference.strip():
+        return False
+    if answer.strip() == reference.strip():
+        return True
+    answer, reference = _rounded_tuple(answer), _rounded_tuple(reference)
+    return answer == reference or same_to_two_decimals(reference, answer)
+
+
+def _rounded_tuple(text: str) -> str:
+    """Return ``(1/2,3)`` as ``(0.5,3)``; anything but a tuple or list of numbers unchanged."""
+    ends = text[0] + text[-1]
+    parts = text[1:-1].split(",") if len(text) <= _MAX_SHOWN else []
+    if ends not in ("()", "[]") or not 1 < len(parts) <= _MAX_PARTS:
+        return text
+    values = [_part(part) for part in parts]
+    return text if None in values else f"{ends[0]}{','.join(map(str, values))}{ends[1]}"
+
+
+def _part(text: str) -> str | None:
+    if "infty" in text or text in ("a", "-a"):
+        return text
+    value = latex_value(text)
+    return None if value is None else str(round(value, 2))
