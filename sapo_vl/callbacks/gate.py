@@ -22,11 +22,10 @@ class GateMonitor(L.Callback):
     """Log the gate weight w and the effective weight w * ratio of every iteration.
 
     Over the tokens of all its updates: by sign of the advantage (pos, neg) and side of the ratio
-    (up: raised,
-    down: lowered); the share of tokens with w below 1/2; quantiles of |log ratio| (over this rank's
-    tokens, averaged over ranks); the share that GRPO and GSPO would have clipped.
+    (up: raised, down: lowered); the share of tokens with w below 1/2; quantiles of |log ratio|
+    (over this rank's tokens, averaged over ranks); the share that GRPO and GSPO would have clipped.
     ``gate/first_update_error`` is the largest |ratio - 1| in update 0, where every ratio must be 1:
-    a self-test.
+    a self-test. ``policy/kl_old`` estimates KL(old policy || policy).
     """
 
     @override

@@ -54,13 +54,11 @@ class SAPOModule(PolicyModule):
         objective: the loss; SAPO with the paper's temperatures by default.
         sampling: how responses are drawn in training; ``group_size`` is G.
         updates_per_iteration: mini-batches, one optimizer step each, that a rollout is dealt into
-            (the
-            paper: 2 for vision-language models, 4 for text). With 1 the ratio is always 1 and the
-                gate does nothing.
+            (the paper: 2 for vision-language models, 4 for text). With 1 the ratio is always 1 and
+            the gate does nothing.
         micro_batch_size: responses per forward and backward; changes memory, never the gradient.
         advantage_std: what divides the advantages: the group's standard deviation over G
-            ("population") or
-            G - 1 ("sample"), or nothing ("none").
+            ("population") or G - 1 ("sample"), or nothing ("none").
         truncated: what a response cut at max_new_tokens is worth: "judge" asks the verifier, "zero"
             is 0.
         gradient_clip_norm: largest gradient norm of an update; 0 turns clipping off.
