@@ -245,6 +245,7 @@ class IterationOutput:
     """What ``SAPOModule.training_step`` returns, under the key "iteration", for callbacks."""
 
     iteration: int  # counted from 0 over the whole run, resumes included
+    batch: PromptBatch  # the prompts trained on; spares in, groups they replaced out
     rollout: Rollout
     verdicts: tuple[Verdict, ...]  # B
     reward_PG: Tensor  # float32
@@ -252,6 +253,8 @@ class IterationOutput:
     old_logp_BT: Tensor  # float32, of the policy before the first update, where scored
     scored_BT: Tensor  # bool; False on responses of groups that carry no signal
     updates: tuple[UpdateOutput, ...]
+    replaced: int  # groups without signal whose place a spare prompt's group took
+    extra: int  # spare prompts that were rolled out
     seconds: Mapping[str, float]  # rollout, verify, old_logp, update
 
 

@@ -30,13 +30,14 @@ class RewardMonitor(L.Callback):
         batch_idx: int,
     ) -> None:
         output: IterationOutput = outputs["iteration"]
-        means = _rewards(output, batch) | _rollout(output) | _policy(output)
+        means = _rewards(output) | _rollout(output) | _policy(output)
         shown = ("reward/mean", "reward/accuracy", "policy/entropy")
         log_means(trainer, pl_module, means, prog_bar=shown)
         pl_module.log("policy/updates", float(trainer.global_step))
 
 
-def _rewards(output: IterationOutput, batch: PromptBatch) -> dict[str, Mean]:
+def _rewards(output: IterationOutput) -> dict[str, Mean]:
+    batch = output.batch
     reward_PG, n = output.reward_PG, output.reward_PG.numel()
     means: dict[str, Mean] = {
         "reward/mean": (reward_PG.sum(), n),
@@ -58,6 +59,8 @@ def _rollout(output: IterationOutput) -> dict[str, Mean]:
         "rollout/length_mean": (length_B.sum(), n),
         "rollout/truncated_share": ((~output.rollout.finished_B).sum(), n),
         "rollout/tokens": (length_B.sum(), 1),
+        "rollout/groups_replaced": (output.replaced, 1),
+        "rollout/groups_extra": (output.extra, 1),
     }
     for status in ("no_answer", "error", "timeout"):
         means[f"rollout/{status}_share"] = (sum(v.status == status for v in output.verdicts), n)

@@ -41,7 +41,7 @@ class SampleLog(L.Callback):
         if output.iteration % self.every_n_iterations:
             return
         folder = Path(log_dir)
-        answers = answers_of(batch.prompts, output.rollout, output.verdicts, "train")
+        answers = answers_of(output.batch.prompts, output.rollout, output.verdicts, "train")
         # A window that moves with the iteration, so that no task is always left out.
         start = output.iteration // self.every_n_iterations * self.prompts
         chosen = [(start + k) % len(answers) for k in range(min(self.prompts, len(answers)))]

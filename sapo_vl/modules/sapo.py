@@ -31,6 +31,7 @@ from sapo_vl.advantage import group_advantages, informative_groups
 from sapo_vl.evaluation import judge
 from sapo_vl.modules.base import PolicyModule, adamw, constant_lr
 from sapo_vl.modules.batching import deal_prompts, micro_batches, rows_of
+from sapo_vl.modules.collect import Judged, collect
 from sapo_vl.objectives import SAPO, Objective
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.rollout import RolloutEngine, Sampler
@@ -56,6 +57,8 @@ class SAPOModule(PolicyModule):
         updates_per_iteration: mini-batches, one optimizer step each, that a rollout is dealt into
             (the paper: 2 for vision-language models, 4 for text). With 1 the ratio is always 1 and
             the gate does nothing.
+        spare_prompts: prompts of every rank's batch that are held back; a group whose rewards are
+            all equal gives its place to one of its task (dynamic sampling). 0: none.
         micro_batch_size: responses per forward and backward; changes memory, never the gradient.
         advantage_std: what divides the advantages: the group's standard deviation over G
             ("population") or G - 1 ("sample"), or nothing ("none").
@@ -75,6 +78,7 @@ class SAPOModule(PolicyModule):
         objective: Objective = SAPO(),  # noqa: B008 (frozen)
         sampling: Sampling = Sampling(),  # noqa: B008 (frozen)
         updates_per_iteration: int = 2,
+        spare_prompts: int = 0,
         micro_batch_size: int = 16,
         advantage_std: Std = "population",
         truncated: Literal["judge", "zero"] = "judge",
@@ -91,6 +95,7 @@ class SAPOModule(PolicyModule):
         self.objective = objective
         self.sampling = sampling
         self.updates_per_iteration = updates_per_iteration
+        self.spare_prompts = spare_prompts
         self.micro_batch_size = micro_batch_size
         self.advantage_std: Std = advantage_std
         self.truncated = truncated
@@ -113,35 +118,42 @@ class SAPOModule(PolicyModule):
 
     @override
     def training_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, IterationOutput]:
-        iteration, seconds = self.iteration, dict[str, float]()
-        with _clock(seconds, "rollout"):
-            rollout = self.rollout(self.policy, batch, self.sampling, (self.seed, iteration))
-        with _clock(seconds, "verify"):
-            verdicts = judge(batch.prompts, rollout)
-            reward_PG = self._rewards(rollout, verdicts)
-        advantage_PG = group_advantages(reward_PG, std=self.advantage_std)
+        iteration, seconds = self.iteration, {"rollout": 0.0, "verify": 0.0}
+        got = collect(batch, lambda part: self._draw(part, iteration, seconds), self.spare_prompts)
+        advantage_PG = group_advantages(got.reward_PG, std=self.advantage_std)
         with _clock(seconds, "old_logp"):
-            scored_B = informative_groups(reward_PG).repeat_interleave(rollout.group_size)
-            old_logp_BT = self._old_logp(batch, rollout, scored_B)
+            scored_B = informative_groups(got.reward_PG).repeat_interleave(got.rollout.group_size)
+            old_logp_BT = self._old_logp(got.batch, got.rollout, scored_B)
         with _clock(seconds, "update"):
             updates = [
-                self._update(batch, rollout, old_logp_BT, advantage_PG, prompts)
+                self._update(got.batch, got.rollout, old_logp_BT, advantage_PG, prompts)
                 for prompts in deal_prompts(
-                    [p.task for p in batch.prompts], self.updates_per_iteration
+                    [p.task for p in got.batch.prompts], self.updates_per_iteration
                 )
             ]
         output = IterationOutput(
             iteration=iteration,
-            rollout=rollout,
-            verdicts=verdicts,
-            reward_PG=reward_PG,
+            batch=got.batch,
+            rollout=got.rollout,
+            verdicts=got.verdicts,
+            reward_PG=got.reward_PG,
             advantage_PG=advantage_PG,
             old_logp_BT=old_logp_BT,
-            scored_BT=rollout.mask_BT & scored_B[:, None],
+            scored_BT=got.rollout.mask_BT & scored_B[:, None],
             updates=tuple(updates),
+            replaced=got.replaced,
+            extra=got.extra,
             seconds=seconds,
         )
         return {"iteration": output}
+
+    def _draw(self, batch: PromptBatch, iteration: int, seconds: dict[str, float]) -> Judged:
+        """Roll out and verify a batch."""
+        with _clock(seconds, "rollout"):
+            rollout = self.rollout(self.policy, batch, self.sampling, (self.seed, iteration))
+        with _clock(seconds, "verify"):
+            verdicts = judge(batch.prompts, rollout)
+            return rollout, verdicts, self._rewards(rollout, verdicts)
 
     def _rewards(self, rollout: Rollout, verdicts: tuple[Verdict, ...]) -> Tensor:
         score_B = torch.tensor([v.score for v in verdicts], device=self.device)
@@ -246,7 +258,7 @@ class SAPOModule(PolicyModule):
 def _clock(seconds: dict[str, float], name: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
-    seconds[name] = time.perf_counter() - start
+    seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
 
 
 def _stack(

@@ -8,7 +8,7 @@ import torch
 from sapo_vl.callbacks import GateMonitor
 from sapo_vl.callbacks.gate import _quantile
 from sapo_vl.objectives import SAPO
-from sapo_vl.types import IterationOutput, Rollout, UpdateOutput
+from sapo_vl.types import IterationOutput, PromptBatch, Rollout, UpdateOutput
 
 
 class Strategy:
@@ -63,6 +63,7 @@ def run(log_ratio: list[list[float]], advantage: list[float], mask: list[list[in
     )
     output = IterationOutput(
         iteration=0,
+        batch=PromptBatch([], [], []),
         rollout=rollout,
         verdicts=(),
         reward_PG=torch.zeros(1, 2),
@@ -70,6 +71,8 @@ def run(log_ratio: list[list[float]], advantage: list[float], mask: list[list[in
         old_logp_BT=zeros,
         scored_BT=mask_NT,
         updates=tuple(updates),
+        replaced=0,
+        extra=0,
         seconds={},
     )
     module = Module()
