@@ -8,14 +8,16 @@ from lightning.pytorch import LightningDataModule
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from typing_extensions import override
 
+from sapo_vl.callbacks import ParityCheck
 from sapo_vl.modules.base import PolicyModule
 
 
 class SapoCLI(LightningCLI):
-    """LightningCLI whose model and data are chosen by class_path."""
+    """LightningCLI with model and data by class_path; every fit begins with a ParityCheck."""
 
     @override
     def add_arguments_to_parser(self, parser: LightningArgumentParser) -> None:
+        parser.add_lightning_class_args(ParityCheck, "parity")  # in every fit, not to be forgotten
         # Said once: the run's seed, and the folder that model and processor come from.
         parser.link_arguments("seed_everything", "model.init_args.seed")
         parser.link_arguments("seed_everything", "data.init_args.seed")

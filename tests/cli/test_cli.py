@@ -174,6 +174,12 @@ def test_missing_shards_are_named(project: Project, tmp_path: Path) -> None:
         main(["fit", "--config", write(content, tmp_path / "a.yaml")])
 
 
+def test_every_fit_begins_with_a_parity_check(project: Project, tmp_path: Path) -> None:
+    path = write(config(project, tmp_path), tmp_path / "a.yaml")
+    with pytest.raises(RuntimeError, match="parity check failed"):
+        main(["fit", "--config", path, "--parity.tolerance=1e-12"])
+
+
 def test_fit_test_and_predict(project: Project, tmp_path: Path) -> None:
     content = config(project, tmp_path)
     content["trainer"]["callbacks"] = [

@@ -75,7 +75,7 @@ def fit(
             },
             "callbacks": [
                 {"class_path": "sapo_vl.callbacks." + name}
-                for name in ("ParityCheck", "RewardMonitor", "GateMonitor", "IterationCheckpoint")
+                for name in ("RewardMonitor", "GateMonitor", "IterationCheckpoint")
             ],
         },
     }
