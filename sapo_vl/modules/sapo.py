@@ -17,7 +17,7 @@ Shape letters: P prompts on this rank, G group size, B = P * G responses, T resp
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Literal
 
@@ -30,8 +30,9 @@ from typing_extensions import override
 from sapo_vl.advantage import group_advantages, informative_groups
 from sapo_vl.evaluation import judge
 from sapo_vl.modules.base import PolicyModule, adamw, constant_lr
-from sapo_vl.modules.batching import deal_prompts, micro_batches, rows_of
+from sapo_vl.modules.batching import MicroBatch, deal_prompts, rows_of
 from sapo_vl.modules.collect import Judged, collect
+from sapo_vl.modules.scoring import RolloutScorer
 from sapo_vl.objectives import SAPO, Objective
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.rollout import RolloutEngine, Sampler
@@ -59,7 +60,7 @@ class SAPOModule(PolicyModule):
             the gate does nothing.
         spare_prompts: prompts of every rank's batch that are held back; a group whose rewards are
             all equal gives its place to one of its task (dynamic sampling). 0: none.
-        micro_batch_size: responses per forward and backward; changes memory, never the gradient.
+        micro_batch: how much goes through the model at a time, in responses or in tokens.
         advantage_std: what divides the advantages: the group's standard deviation over G
             ("population") or G - 1 ("sample"), or nothing ("none").
         truncated: what a response cut at max_new_tokens is worth: "judge" asks the verifier, "zero"
@@ -79,7 +80,7 @@ class SAPOModule(PolicyModule):
         sampling: Sampling = Sampling(),  # noqa: B008 (frozen)
         updates_per_iteration: int = 2,
         spare_prompts: int = 0,
-        micro_batch_size: int = 16,
+        micro_batch: MicroBatch = MicroBatch(),  # noqa: B008 (frozen)
         advantage_std: Std = "population",
         truncated: Literal["judge", "zero"] = "judge",
         gradient_clip_norm: float = 1.0,
@@ -90,13 +91,13 @@ class SAPOModule(PolicyModule):
         seed: int = 0,
     ) -> None:
         super().__init__(policy, evaluation, rollout, optimizer, lr_scheduler, seed)
-        _check(sampling, updates_per_iteration, micro_batch_size)
+        _check(sampling, updates_per_iteration)
         self.automatic_optimization = False
         self.objective = objective
         self.sampling = sampling
         self.updates_per_iteration = updates_per_iteration
         self.spare_prompts = spare_prompts
-        self.micro_batch_size = micro_batch_size
+        self.micro_batch = micro_batch
         self.advantage_std: Std = advantage_std
         self.truncated = truncated
         self.gradient_clip_norm = gradient_clip_norm
@@ -121,12 +122,15 @@ class SAPOModule(PolicyModule):
         iteration, seconds = self.iteration, {"rollout": 0.0, "verify": 0.0}
         got = collect(batch, lambda part: self._draw(part, iteration, seconds), self.spare_prompts)
         advantage_PG = group_advantages(got.reward_PG, std=self.advantage_std)
+        scorer = RolloutScorer(
+            self.policy, got.batch, got.rollout, self.sampling.temperature, self.micro_batch
+        )
         with _clock(seconds, "old_logp"):
             scored_B = informative_groups(got.reward_PG).repeat_interleave(got.rollout.group_size)
-            old_logp_BT = self._old_logp(got.batch, got.rollout, scored_B)
+            old_logp_BT = scorer.old_logp(scored_B)
         with _clock(seconds, "update"):
             updates = [
-                self._update(got.batch, got.rollout, old_logp_BT, advantage_PG, prompts)
+                self._update(scorer, old_logp_BT, advantage_PG, prompts)
                 for prompts in deal_prompts(
                     [p.task for p in got.batch.prompts], self.updates_per_iteration
                 )
@@ -161,23 +165,9 @@ class SAPOModule(PolicyModule):
             score_B = score_B * rollout.finished_B
         return score_B.view(-1, rollout.group_size)
 
-    @torch.no_grad()
-    def _old_logp(self, batch: PromptBatch, rollout: Rollout, scored_B: Tensor) -> Tensor:
-        """Log-probs [B, T] of the policy before the first update, where ``scored_B`` holds.
-
-        The sampler's stand in elsewhere: where no group carries signal one is scored all the same
-        (see _rows_to_score), with advantages of 0.
-        """
-        old_logp_BT = rollout.logp_BT.clone()
-        for rows, _ in micro_batches(scored_B.nonzero().squeeze(-1).cpu(), self.micro_batch_size):
-            logp_NT = self._score(batch, rollout, rows).logp_BT
-            old_logp_BT[rows, : logp_NT.shape[1]] = logp_NT
-        return old_logp_BT
-
     def _update(
         self,
-        batch: PromptBatch,
-        rollout: Rollout,
+        scorer: RolloutScorer,
         old_logp_BT: Tensor,
         advantage_PG: Tensor,
         prompts: list[int],
@@ -187,12 +177,13 @@ class SAPOModule(PolicyModule):
         optimizer.zero_grad()
         rows, denominator = self._rows_to_score(advantage_PG, prompts)
         advantage_B = advantage_PG.flatten()
-        loss, pieces = 0.0, []
-        for part, is_last in micro_batches(rows, self.micro_batch_size):
-            with optimizer.toggle_model(sync_grad=is_last):
-                scores = self._score(batch, rollout, part)
-                t = scores.logp_BT.shape[1]
-                mask_NT = rollout.mask_BT[part, :t]
+        parts = scorer.cut(rows)
+        loss = 0.0
+        log_ratio_BT, gate_BT = torch.zeros_like(old_logp_BT), torch.zeros_like(old_logp_BT)
+        for index, part in enumerate(parts):
+            with optimizer.toggle_model(sync_grad=index == len(parts) - 1):
+                scores, mask_NT = scorer.score(part)
+                t = mask_NT.shape[1]
                 out = self.objective(
                     scores.logp_BT,
                     old_logp_BT[part, :t],
@@ -202,7 +193,8 @@ class SAPOModule(PolicyModule):
                 )
                 self.manual_backward(out.loss)
             loss += float(out.loss.detach())
-            pieces.append((part, t, out.stats))
+            log_ratio_BT[part, :t] = out.stats["log_ratio_BT"]
+            gate_BT[part, :t] = out.stats["gate_BT"]
         lr = optimizer.param_groups[0]["lr"]
         grad_norm = self._step(optimizer)
         return UpdateOutput(
@@ -210,9 +202,9 @@ class SAPOModule(PolicyModule):
             grad_norm=grad_norm,
             lr=lr,
             advantage_N=advantage_B[rows],
-            mask_NT=rollout.mask_BT[rows],
-            log_ratio_NT=_stack(pieces, "log_ratio_BT", rollout),
-            gate_NT=_stack(pieces, "gate_BT", rollout),
+            mask_NT=scorer.rollout.mask_BT[rows],
+            log_ratio_NT=log_ratio_BT[rows],
+            gate_NT=gate_BT[rows],
         )
 
     def _rows_to_score(self, advantage_PG: Tensor, prompts: list[int]) -> tuple[Tensor, Tensor]:
@@ -228,19 +220,6 @@ class SAPOModule(PolicyModule):
         carrying = informative_groups(advantage_PG).tolist()
         kept = [p for p in prompts if carrying[p]] or prompts[:1]
         return rows_of(kept, g), denominator
-
-    def _score(self, batch: PromptBatch, rollout: Rollout, rows: Tensor) -> Any:
-        """Score rows of the rollout, trimmed to the longest of them."""
-        prompts, own = torch.unique(rows // rollout.group_size, return_inverse=True)
-        mask_NT = rollout.mask_BT[rows]
-        t = max(1, int(mask_NT.sum(1).max()))
-        return self.policy.score(
-            [batch.inputs[i] for i in prompts.tolist()],
-            own.to(self.device),
-            rollout.response_ids_BT[rows, :t],
-            mask_NT[:, :t],
-            self.sampling.temperature,
-        )
 
     def _step(self, optimizer: Any) -> float:
         """Clip, step, schedule; returns the gradient norm before clipping."""
@@ -261,17 +240,7 @@ def _clock(seconds: dict[str, float], name: str) -> Iterator[None]:
     seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
 
 
-def _stack(
-    pieces: list[tuple[Tensor, int, Mapping[str, Tensor]]], name: str, rollout: Rollout
-) -> Tensor:
-    """Join one statistic of the micro-batches, widened again to the rollout's T."""
-    total = rollout.mask_BT.shape[1]
-    return torch.cat(
-        [torch.nn.functional.pad(stats[name], (0, total - t)) for _, t, stats in pieces]
-    )
-
-
-def _check(sampling: Sampling, updates_per_iteration: int, micro_batch_size: int) -> None:
+def _check(sampling: Sampling, updates_per_iteration: int) -> None:
     if sampling.group_size < 2:
         raise ValueError(
             "model.sampling.group_size is 1: a response is judged against its group, so every "
@@ -290,5 +259,3 @@ def _check(sampling: Sampling, updates_per_iteration: int, micro_batch_size: int
         raise ValueError(
             f"model.updates_per_iteration is {updates_per_iteration}; it must be at least 1"
         )
-    if micro_batch_size < 1:
-        raise ValueError(f"model.micro_batch_size is {micro_batch_size}; it must be at least 1")

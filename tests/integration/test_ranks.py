@@ -38,7 +38,7 @@ def fit(
                 "policy": {"path": project.model},
                 "sampling": {"group_size": 4, "max_new_tokens": 6},
                 "evaluation": {"avg2": {"group_size": 2, "max_new_tokens": 6}},
-                "micro_batch_size": 4,  # one group
+                "micro_batch": {"responses": 4},  # one group
                 "gradient_clip_norm": 0.5,
                 "optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1}},
             },

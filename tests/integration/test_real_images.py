@@ -14,6 +14,7 @@ from datamodules.shards import check_shards, write_shards
 from datamodules.sources.catalogue import Request, shard_sets
 from sapo_vl.callbacks import GateMonitor, ParityCheck, ResultWriter, RewardMonitor, SkipLog
 from sapo_vl.modules import SAPOModule
+from sapo_vl.modules.batching import MicroBatch
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.policy.build import build_model
 from sapo_vl.types import Sampling
@@ -83,7 +84,7 @@ def module(model: str) -> SAPOModule:
         PolicyConfig(path=model),
         sampling=Sampling(group_size=4, max_new_tokens=12),
         evaluation={"greedy": Sampling(group_size=1, temperature=0.0, max_new_tokens=8)},
-        micro_batch_size=8,
+        micro_batch=MicroBatch(responses=8),
     )
 
 

@@ -11,7 +11,7 @@ from project import CoinVerifier, Project, trainer
 
 from sapo_vl.advantage import group_advantages
 from sapo_vl.callbacks import IterationCheckpoint
-from sapo_vl.modules.batching import deal_prompts, micro_batches, rows_of
+from sapo_vl.modules.batching import MicroBatch
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.types import IterationOutput, Sampling
 
@@ -81,12 +81,21 @@ def test_first_update_equals_the_papers_formula_on_transformers_own_forward(
     assert moved > 1e-4  # far above the tolerance: the step was really compared
 
 
-@pytest.mark.parametrize("micro_batch_size", [1, 3, 5, 16])
-def test_micro_batch_size_does_not_change_the_step(
-    project: Project, tmp_path: Path, micro_batch_size: int
+@pytest.mark.parametrize(
+    "micro_batch",
+    [
+        MicroBatch(responses=1),
+        MicroBatch(responses=3),
+        MicroBatch(responses=16),
+        MicroBatch(responses=100, tokens=60),
+        MicroBatch(responses=100, tokens=1),
+    ],
+)
+def test_micro_batches_do_not_change_the_step(
+    project: Project, tmp_path: Path, micro_batch: MicroBatch
 ) -> None:
-    one, _ = fit(project, tmp_path, module=project.sapo(micro_batch_size=1000))
-    many, _ = fit(project, tmp_path, module=project.sapo(micro_batch_size=micro_batch_size))
+    one, _ = fit(project, tmp_path, module=project.sapo(micro_batch=MicroBatch(responses=1000)))
+    many, _ = fit(project, tmp_path, module=project.sapo(micro_batch=micro_batch))
     assert largest_difference(weights(one), weights(many)) < 2e-6
     assert largest_difference(weights(one), weights(fit_start(project))) > 1e-4
 
@@ -195,7 +204,6 @@ def test_one_update_an_iteration_warns_that_the_gate_is_inert(
         ({"sampling": Sampling(top_k=20)}, "top_k 0"),
         ({"sampling": Sampling(temperature=0.0)}, "greedy"),
         ({"updates_per_iteration": 0}, "updates_per_iteration is 0"),
-        ({"micro_batch_size": 0}, "micro_batch_size is 0"),
     ],
 )
 def test_settings_that_cannot_train_are_refused(
@@ -233,23 +241,6 @@ def test_gradient_clipping_bounds_the_step(project: Project, tmp_path: Path) -> 
     after = weights(module)
     moved = torch.stack([(after[k] - start[k]).norm() for k in names]).norm()
     assert float(moved) == pytest.approx(0.1 * 1e-3, rel=0.05)
-
-
-def test_prompts_are_dealt_with_every_task_in_each_part() -> None:
-    tasks = ["a", "b", "a", "b", "c", "a", "c", "b"]
-    parts = deal_prompts(tasks, 2)
-    assert sorted(i for part in parts for i in part) == list(range(8))
-    assert all({tasks[i] for i in part} == {"a", "b", "c"} for part in parts)
-    assert {len(part) for part in parts} == {4}
-
-
-def test_rows_and_micro_batches() -> None:
-    rows = rows_of([0, 2], 3)
-    assert rows.tolist() == [0, 1, 2, 6, 7, 8]
-    assert [(r.tolist(), last) for r, last in micro_batches(rows, 4)] == [
-        ([0, 1, 2, 6], False),
-        ([7, 8], True),
-    ]
 
 
 def test_modules_do_not_share_state(project: Project) -> None:

@@ -1,0 +1,59 @@
+"""Score the responses of a rollout with the policy, micro-batch by micro-batch.
+
+Shape letters: B responses of the rollout, N rows of a micro-batch, T response tokens.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from sapo_vl.modules.batching import MicroBatch
+from sapo_vl.policy import Policy, Scores
+from sapo_vl.types import PromptBatch, Rollout
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutScorer:
+    """A rollout, the prompts it answers, and the policy that scores it."""
+
+    policy: Policy
+    batch: PromptBatch
+    rollout: Rollout
+    temperature: float
+    micro_batch: MicroBatch
+
+    def cut(self, rows: Tensor) -> list[Tensor]:
+        """Micro-batches of these rows (int64, on the CPU)."""
+        size_P = torch.tensor([len(x.input_ids_S) for x in self.batch.inputs])
+        prompt_B = torch.arange(len(self.rollout.mask_BT)) // self.rollout.group_size
+        return self.micro_batch.cut(rows, self.rollout.length_B.cpu(), prompt_B, size_P)
+
+    def score(self, rows: Tensor) -> tuple[Scores, Tensor]:
+        """Scores of some rows, cut to the longest of them, and their mask; both [N, t]."""
+        prompts, own = torch.unique(rows // self.rollout.group_size, return_inverse=True)
+        mask_NT = self.rollout.mask_BT[rows]
+        mask_NT = mask_NT[:, : max(1, int(mask_NT.sum(1).max()))]
+        scores = self.policy.score(
+            [self.batch.inputs[i] for i in prompts.tolist()],
+            own.to(mask_NT.device),
+            self.rollout.response_ids_BT[rows, : mask_NT.shape[1]],
+            mask_NT,
+            self.temperature,
+        )
+        return scores, mask_NT
+
+    @torch.no_grad()
+    def old_logp(self, scored_B: Tensor) -> Tensor:
+        """Log-probs [B, T] of the policy as it is, where ``scored_B`` holds.
+
+        The sampler's stand in elsewhere: where no group of an update carries signal one is scored
+        all the same, with advantages of 0.
+        """
+        old_logp_BT = self.rollout.logp_BT.clone()
+        for rows in self.cut(scored_B.nonzero().squeeze(-1).cpu()):
+            scores, mask_NT = self.score(rows)
+            old_logp_BT[rows, : mask_NT.shape[1]] = scores.logp_BT
+        return old_logp_BT
