@@ -1,4 +1,7 @@
-"""Observers of what the modules return: they log, write and check, and never change training."""
+"""Observers of what the modules return: they log, write and check, and never change training.
+
+One exception: ParityCheck may turn the shared prefix off, which changes the speed and no number.
+"""
 
 from sapo_vl.callbacks.checkpoint import IterationCheckpoint
 from sapo_vl.callbacks.gate import GateMonitor

@@ -10,7 +10,7 @@ from typing import Any
 
 import lightning as L
 import torch
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch import Tensor
 from typing_extensions import override
 
@@ -31,6 +31,8 @@ class ParityCheck(L.Callback):
         max_new_tokens: length of the sampled responses.
         temperature: of the sampled responses.
         tolerance: largest |difference of log-probs|; by the dtype of the weights when not given.
+        fall_back: where scoring with a shared prefix is what disagrees, go on without it, with a
+            warning, rather than stop.
 
     Raises:
         RuntimeError: log-probs, media token counts or positions disagree; the message says which.
@@ -42,12 +44,14 @@ class ParityCheck(L.Callback):
         max_new_tokens: int = 16,
         temperature: float = 1.0,
         tolerance: float | None = None,
+        fall_back: bool = True,
     ) -> None:
         self.prompts = prompts
         self.sampling = Sampling(
             group_size=2, temperature=temperature, max_new_tokens=max_new_tokens
         )
         self.tolerance = tolerance
+        self.fall_back = fall_back
         self.done = False
 
     @override
@@ -66,8 +70,20 @@ class ParityCheck(L.Callback):
             _check_media_tokens(policy, inputs, prompt.key)
         part = self._part(batch)
         _check_positions(policy, part.inputs)
-        figures = self._compare(pl_module, part)
         tolerance = self.tolerance or TOLERANCE[policy.config.dtype]
+        figures = self._compare(pl_module, part)
+        if (
+            self.fall_back
+            and policy.share_prefix
+            and not figures["parity/shared_plain"] <= tolerance
+        ):
+            rank_zero_warn(
+                "parity check: scoring with a shared prefix differs from plain scoring by "
+                f"{figures['parity/shared_plain']:.2e}; "
+                "going on with plain scoring, which is slower"
+            )
+            policy.share_prefix = False
+            figures = self._compare(pl_module, part)
         pl_module.log_dict(figures)
         lines = ", ".join(f"{name} {value:.1e}" for name, value in figures.items())
         rank_zero_info(f"parity check on {len(part)} prompts: {lines} (tolerance {tolerance:.0e})")

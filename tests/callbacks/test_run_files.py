@@ -161,13 +161,19 @@ def test_parity_stops_a_sampler_that_is_not_the_policy(project: Project, tmp_pat
         trainer(tmp_path, callbacks=[ParityCheck()]).fit(module, project.data())
 
 
-def test_parity_stops_a_shared_prefix_that_computes_something_else(
+def test_a_shared_prefix_that_computes_something_else_is_left_or_stops_the_run(
     project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = Policy._hidden_plain
-    monkeypatch.setattr(Policy, "_hidden_plain", lambda *a: plain(*a) * 1.01)
+    shared = Policy._hidden_shared
+    monkeypatch.setattr(Policy, "_hidden_shared", lambda *a: shared(*a) * 1.01)
     with pytest.raises(RuntimeError, match="share_prefix to false"):
-        trainer(tmp_path, callbacks=[ParityCheck()]).fit(project.sapo(), project.data())
+        trainer(tmp_path, callbacks=[ParityCheck(fall_back=False)]).fit(
+            project.sapo(), project.data()
+        )
+    module = project.sapo()
+    with pytest.warns(UserWarning, match="going on with plain scoring"):
+        trainer(tmp_path, callbacks=[ParityCheck()]).fit(module, project.data())
+    assert not module.policy.share_prefix
 
 
 def test_parity_finds_image_tokens_that_do_not_match_the_grid(
