@@ -152,8 +152,9 @@ class PolicyModule(L.LightningModule):
                 self.scores[key] = AvgAtN().to(self.device)
             of_task = [a for a in answers if task in ("all", a.prompt.task)]
             if of_task:
-                scores = torch.tensor([[v.score for v in a.verdicts] for a in of_task])
-                cast(AvgAtN, self.scores[key]).update(scores.to(self.device))
+                scores = [[v.score for v in a.verdicts] for a in of_task]
+                score_PN = torch.tensor(scores, dtype=torch.float64, device=self.device)
+                cast(AvgAtN, self.scores[key]).update(score_PN)
 
     def _log_scores(self) -> None:
         for key, metric in self.scores.items():

@@ -160,7 +160,9 @@ class SAPOModule(PolicyModule):
             return rollout, verdicts, self._rewards(rollout, verdicts)
 
     def _rewards(self, rollout: Rollout, verdicts: tuple[Verdict, ...]) -> Tensor:
-        score_B = torch.tensor([v.score for v in verdicts], device=self.device)
+        # Named dtypes: under half precision Lightning makes bfloat16 the default.
+        scores = [v.score for v in verdicts]
+        score_B = torch.tensor(scores, dtype=torch.float32, device=self.device)
         if self.truncated == "zero":
             score_B = score_B * rollout.finished_B
         return score_B.view(-1, rollout.group_size)
@@ -215,7 +217,7 @@ class SAPOModule(PolicyModule):
         pass. The count is the mean over ranks: data-parallel strategies average gradients.
         """
         g = advantage_PG.shape[1]
-        count = torch.tensor(float(len(prompts) * g), device=self.device)
+        count = torch.tensor(len(prompts) * g, dtype=torch.float32, device=self.device)
         denominator = self.trainer.strategy.reduce(count, reduce_op="mean")
         carrying = informative_groups(advantage_PG).tolist()
         kept = [p for p in prompts if carrying[p]] or prompts[:1]

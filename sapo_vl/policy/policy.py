@@ -170,7 +170,7 @@ class Policy(nn.Module):
             self.banned_V,
             self.config.head_chunk_tokens,
         )
-        zeros = torch.zeros(mask_BT.shape, device=logp.device)
+        zeros = logp.new_zeros(mask_BT.shape)
         return Scores(zeros.masked_scatter(mask_BT, logp), zeros.masked_scatter(mask_BT, entropy))
 
     def _hidden_shared(

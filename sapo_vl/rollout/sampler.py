@@ -85,7 +85,7 @@ class _Drawn:
     @classmethod
     def empty(cls, rows: int, length: int, policy: Policy) -> _Drawn:
         ids_BT = torch.full((rows, length), policy.pad_id, device=policy.device)
-        zeros = torch.zeros(rows, length, device=policy.device)
+        zeros = torch.zeros(rows, length, dtype=torch.float32, device=policy.device)
         return cls(ids_BT, torch.zeros_like(ids_BT, dtype=torch.bool), zeros, zeros.clone())
 
     def rows(self, part: slice) -> _Drawn:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import torch
 from project import CoinVerifier, Project, trainer
 
 from sapo_vl.advantage import group_advantages
-from sapo_vl.callbacks import IterationCheckpoint
+from sapo_vl.callbacks import IterationCheckpoint, ParityCheck
 from sapo_vl.modules.batching import MicroBatch
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.types import IterationOutput, Sampling
@@ -250,3 +251,29 @@ def test_modules_do_not_share_state(project: Project) -> None:
         for parameter in second.policy.parameters():
             parameter.zero_()
     assert largest_difference(weights(first), copied) == 0
+
+
+@pytest.mark.parametrize(
+    ("precision", "dtype"), [("bf16-true", "bfloat16"), ("bf16-mixed", "float32")]
+)
+def test_half_precision_rounds_no_reward_and_no_ratio(
+    project: Project, tmp_path: Path, precision: Any, dtype: Any
+) -> None:
+    class Third(CoinVerifier):
+        def __call__(self, prompt: Any, response: str) -> Any:
+            return dataclasses.replace(super().__call__(prompt, response), score=len(response) / 99)
+
+    keep = Keep()
+    config = PolicyConfig(path=project.model, dtype=dtype)
+    module = project.sapo(policy=config, truncated="judge")
+    data = project.data(tasks=project.tasks(verifier=Third()))
+    callbacks = [keep, ParityCheck()]
+    trainer(tmp_path, max_steps=4, callbacks=callbacks, precision=precision).fit(module, data)
+    assert {p.dtype for p in module.policy.parameters()} == {getattr(torch, dtype)}
+    for output in keep.outputs:
+        expected = torch.tensor([v.score for v in output.verdicts])  # 1/99 has no bfloat16
+        assert torch.equal(output.reward_PG.flatten(), expected)
+        floats = [output.old_logp_BT, output.rollout.logp_BT, output.rollout.entropy_BT]
+        floats += [u.log_ratio_NT for u in output.updates] + [u.gate_NT for u in output.updates]
+        assert {x.dtype for x in floats} == {torch.float32}
+        assert all(torch.isfinite(x).all() for x in floats)
