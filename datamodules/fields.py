@@ -1,4 +1,4 @@
-"""The raw fields of a sample: its JSON and its encoded images, and the error that names a fault."""
+"""The raw fields of a sample: its JSON and its encoded media, and the error that names a fault."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-_IMAGE_FIELD = re.compile(r"(?:([0-9]{1,4})\.)?(?:jpg|jpeg|png|webp)")
+_MEDIA_FIELD = re.compile(r"(?:([0-9]{1,4})\.)?(?:(jpg|jpeg|png|webp)|mp4)")
 
 
 class SampleError(ValueError):
     """A sample that can't become a prompt.
 
     Args:
-        why: a short fixed name: missing_json, bad_json, missing_question, missing_answer,
-            image_count, unknown_media.
+        why: a short fixed name out of ``sapo_vl.types.SKIP_REASONS``.
         detail: one sentence for a person: the field and what to do.
     """
 
@@ -45,6 +44,11 @@ def image_extension(data: bytes) -> str:
     )
 
 
+def is_mp4(data: bytes) -> bool:
+    """Tell an mp4 by its first bytes."""
+    return data[4:8] == b"ftyp"
+
+
 def load_json(fields: Mapping[str, bytes]) -> dict[str, Any]:
     """Read the sample's JSON object, or raise missing_json or bad_json."""
     if "json" not in fields:
@@ -59,30 +63,45 @@ def load_json(fields: Mapping[str, bytes]) -> dict[str, Any]:
     return data
 
 
-def load_images(fields: Mapping[str, bytes]) -> tuple[bytes, ...]:
-    """Give the encoded images in order, or raise unknown_media or image_count."""
-    numbered: dict[int, bytes] = {}
-    plain: list[bytes] = []
+def load_media(fields: Mapping[str, bytes]) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:
+    """Give the encoded images and the encoded videos, each in order.
+
+    Raises:
+        SampleError: unknown_media or image_count.
+    """
+    images: list[tuple[int | None, bytes]] = []
+    videos: list[tuple[int | None, bytes]] = []
     for name, content in fields.items():
         if name == "json" or name.startswith("__"):
             continue
-        match = _IMAGE_FIELD.fullmatch(name)
+        match = _MEDIA_FIELD.fullmatch(name)
         if match is None:
-            raise SampleError("unknown_media", f".{name} is not json, jpg, jpeg, png or webp")
-        if match[1] is None:
-            plain.append(content)
-        elif int(match[1]) in numbered:
-            raise SampleError("image_count", f"image number {int(match[1])} is there twice")
-        else:
-            numbered[int(match[1])] = content
-    if len(plain) > 1 or (plain and numbered):
-        raise SampleError("image_count", "name several images KEY.0.png, KEY.1.png, ...")
-    if sorted(numbered) != list(range(len(numbered))):
+            hint = "; write a .gif as .mp4 or .png" if name.endswith("gif") else ""
+            raise SampleError(
+                "unknown_media", f".{name} is not json, jpg, jpeg, png, webp or mp4{hint}"
+            )
+        number = None if match[1] is None else int(match[1])
+        (images if match[2] else videos).append((number, content))
+    return _in_order(images, "image", "png"), _in_order(videos, "video", "mp4")
+
+
+def _in_order(
+    numbered: list[tuple[int | None, bytes]], kind: str, extension: str
+) -> tuple[bytes, ...]:
+    if len(numbered) == 1 and numbered[0][0] is None:
+        return (numbered[0][1],)
+    numbers = [number for number, _ in numbered if number is not None]
+    if len(numbers) < len(numbered):
         raise SampleError(
             "image_count",
-            f"images are numbered {sorted(numbered)}; number them 0, 1, ...",
+            f"name several {kind}s KEY.0.{extension}, KEY.1.{extension}, ...",
         )
-    return tuple(plain) or tuple(numbered[number] for number in sorted(numbered))
+    if sorted(numbers) != list(range(len(numbers))):
+        raise SampleError(
+            "image_count", f"{kind}s are numbered {sorted(numbers)}; number them 0, 1, ..."
+        )
+    by_number = dict(numbered)
+    return tuple(by_number[number] for number in range(len(numbers)))
 
 
 def check_text(value: Any, field: str, why: str = "bad_json") -> str:

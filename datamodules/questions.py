@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from torch.utils.data import Dataset
 
 from datamodules.encode import Encoder
-from datamodules.fields import SampleError, image_extension
+from datamodules.fields import SampleError, image_extension, is_mp4
 from datamodules.samples import read_sample
 from datamodules.stream import Item
 from sapo_vl.types import Skip
@@ -19,7 +20,8 @@ from sapo_vl.types import Skip
 class QuestionDataset(Dataset[Item]):
     """Lines like ``{"id": "a", "question": "How many cats?", "images": ["cats.jpg"]}``.
 
-    An ``answer`` may be there or not; without one a prompt's reference is empty.
+    Paths of mp4 files stand under ``videos``. An ``answer`` may be there or not; without one a
+    prompt's reference is empty.
 
     Raises:
         FileNotFoundError: the file is missing.
@@ -51,22 +53,32 @@ class QuestionDataset(Dataset[Item]):
             return Item(None, None, (Skip(why=error.why, where=key, detail=error.detail),))
 
     def _fields(self, row: dict[str, Any]) -> dict[str, bytes]:
-        data = {key: value for key, value in row.items() if key not in ("id", "images")}
+        data = {key: value for key, value in row.items() if key not in ("id", "images", "videos")}
         # The reader of shards wants an answer; a question of the user's may have none.
         if data.get("answer") in (None, ""):
             data["answer"] = "-"
         fields = {"json": json.dumps(data).encode()}
-        names = row.get("images") or []
+        for kind in ("images", "videos"):
+            for place, content in enumerate(self._files(row, kind)):
+                extension = image_extension(content) if kind == "images" else "mp4"
+                fields[f"{place}.{extension}"] = content
+        return fields
+
+    def _files(self, row: dict[str, Any], kind: str) -> Iterator[bytes]:
+        names = row.get(kind) or []
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            raise SampleError("bad_json", f'"images" is {names!r}; it must be a list of paths')
-        for place, name in enumerate(names):
+            raise SampleError("bad_json", f'"{kind}" is {names!r}; it must be a list of paths')
+        for name in names:
             path = self.path.parent / name
             try:
                 content = path.read_bytes()
-                fields[f"{place}.{image_extension(content)}"] = content
+                if kind == "images":
+                    image_extension(content)
+                elif not is_mp4(content):
+                    raise ValueError("not an mp4 file; convert it to mp4")
             except (OSError, ValueError) as error:
                 raise SampleError("undecodable_media", f"{path}: {error}") from error
-        return fields
+            yield content
 
 
 def _row(path: Path, number: int, line: bytes) -> dict[str, Any]:

@@ -7,13 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
-from lightning.pytorch.trainer.states import TrainerFn
+from lightning.pytorch.trainer.states import RunningStage, TrainerFn
 from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader
 from typing_extensions import override
 
 from datamodules.encode import Encoder
 from datamodules.questions import QuestionDataset
+from datamodules.remote import ShardCache
+from datamodules.skips import SkipBudget
 from datamodules.stream import (
     Collate,
     EvalDataset,
@@ -24,6 +26,7 @@ from datamodules.stream import (
     TrainDataset,
 )
 from datamodules.tasks import TaskConfig
+from datamodules.video import VideoLimits
 from sapo_vl.types import PromptBatch
 
 
@@ -46,6 +49,10 @@ class ReasoningDataModule(L.LightningDataModule):
         max_prompt_tokens: longer prompts, image tokens included, are skipped and counted.
         min_pixels: smaller images are enlarged to about this many pixels.
         max_pixels: larger images are shrunk to about this many pixels.
+        video: how much of a video is taken.
+        max_skipped_share: a run is ended when a larger share of its samples could not be used,
+            as soon as 200 were seen; 1 never ends it.
+        shard_cache: where shards that are not plain local tars are kept.
         seed: of the order of samples.
     """
 
@@ -62,6 +69,9 @@ class ReasoningDataModule(L.LightningDataModule):
         max_prompt_tokens: int = 4096,
         min_pixels: int = 65536,
         max_pixels: int = 1048576,
+        video: VideoLimits = VideoLimits(),  # noqa: B008 (frozen)
+        max_skipped_share: float = 0.1,
+        shard_cache: ShardCache = ShardCache(),  # noqa: B008 (frozen)
         seed: int = 0,
     ) -> None:
         super().__init__()
@@ -74,6 +84,9 @@ class ReasoningDataModule(L.LightningDataModule):
         self.num_workers = num_workers
         self.max_prompt_tokens = max_prompt_tokens
         self.pixels = (min_pixels, max_pixels)
+        self.video = video
+        self.shard_cache = shard_cache
+        self.budget = SkipBudget(max_skipped_share)
         self.seed = seed
         self.restored_iteration = 0
         self.encoder: Encoder | None = None
@@ -85,7 +98,9 @@ class ReasoningDataModule(L.LightningDataModule):
             if len(set(names)) < len(names):
                 raise ValueError(f"data: two {name} tasks have the same name: {sorted(names)}")
         if self.encoder is None:
-            self.encoder = Encoder(self.processor, self.max_prompt_tokens, *self.pixels)
+            self.encoder = Encoder(
+                self.processor, self.max_prompt_tokens, *self.pixels, video=self.video
+            )
 
     @override
     def train_dataloader(self) -> DataLoader[Any]:
@@ -132,6 +147,12 @@ class ReasoningDataModule(L.LightningDataModule):
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.restored_iteration = int(state_dict["iteration"])
 
+    @override
+    def on_after_batch_transfer(self, batch: PromptBatch, dataloader_idx: int) -> PromptBatch:
+        if self.trainer and self.trainer.state.stage not in (None, RunningStage.PREDICTING):
+            self.budget.note(batch, self.trainer)
+        return batch
+
     def _iterations_trained(self) -> int:
         """Batches that training is done with; those fetched ahead are not."""
         if self.trainer is None:
@@ -155,8 +176,9 @@ class ReasoningDataModule(L.LightningDataModule):
 
     def _readers(self, tasks: Sequence[TaskConfig]) -> list[TaskReader]:
         assert self.encoder is not None
-        readers = [TaskReader(task, self.encoder) for task in tasks]
+        readers = [TaskReader(task, self.encoder, self.shard_cache) for task in tasks]
         for reader in readers:
+            self.budget.check_index(reader.task.name, reader.index)
             rank_zero_info(f"task {reader.task.name}: {reader.size} samples")
         return readers
 

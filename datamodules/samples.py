@@ -1,7 +1,8 @@
 r"""One sample of a shard: the raw fields as they lie in the tar, and the prompt they stand for.
 
-A sample is ``KEY.json`` with its images beside it: ``KEY.png`` (also jpg, jpeg, webp) for one
-image, ``KEY.0.png, KEY.1.png, ...`` for several, nothing for text alone. Example::
+A sample is ``KEY.json`` with its media beside it: ``KEY.png`` (also jpg, jpeg, webp) for one image,
+``KEY.0.png, KEY.1.png, ...`` for several, ``KEY.mp4`` or ``KEY.0.mp4, ...`` for videos, nothing for
+text alone. Images and videos are numbered each on their own. Example::
 
     000017.json   {"question": "How many red shapes are there?", "answer": "3"}
     000017.png
@@ -15,33 +16,46 @@ image, ``KEY.0.png, KEY.1.png, ...`` for several, nothing for text alone. Exampl
                    {"type": "text", "text": "How many?"}]}], "answer": "3", "max_pixels": 401408}
     000019.webp
 
+    000020.json   {"question": "<video> Which ball falls first?", "answer": "the red one", "fps": 1}
+    000020.mp4
+
 Fields of the JSON: ``question`` (text) or ``messages`` (Qwen chat form, taken as it stands), and
 ``answer`` are required; ``options`` (list of texts, labelled A, B, ..., or label -> text),
-``response`` (a worked response), ``min_pixels``, ``max_pixels`` (of each image) are optional; the
-rest becomes meta. In a question ``<image>`` or ``<image1>``, ``<image2>``, ... say where the images
-go; without them all images come before the text. ``"image_markers": false`` makes such markers
-plain text.
+``response`` (a worked response), ``min_pixels``, ``max_pixels`` (of each image or frame) and,
+beside a video, ``fps`` or ``nframes``, ``min_frames``, ``max_frames``, ``total_pixels`` are
+optional; the rest becomes meta. In a question ``<image>`` or ``<image1>``, ``<image2>``, ... say
+where the images go, ``<video>``, ``<video1>``, ... where the videos; without them the media come
+before the text. ``"image_markers": false`` makes all such markers plain text.
 """
 
 from __future__ import annotations
 
+import math
 import re
 import string
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from datamodules.fields import SampleError, check_text, image_extension, load_images, load_json
+from datamodules.fields import SampleError, check_text, image_extension, load_json, load_media
 from sapo_vl.types import Prompt, Verifier
 
 __all__ = ["DEFAULT_TEMPLATE", "SampleError", "image_extension", "read_sample"]
 
 DEFAULT_TEMPLATE = "{question}\n{options}"
 
-_MARKER = re.compile(r"<image([0-9]{0,3})>")
+_IMAGE_MARKER = re.compile(r"<(image)([0-9]{0,3})>")
+_MEDIA_MARKER = re.compile(r"<(image|video)([0-9]{0,3})>")
 _ROLES = ("system", "user", "assistant")
 _READ_FIELDS = ("question", "messages", "answer", "options", "response", "image_markers")
 _PIXELS = ("min_pixels", "max_pixels")
-_IMAGE_PART_KEYS = (*_PIXELS, "resized_height", "resized_width")
+_FRAMES = ("fps", "nframes", "min_frames", "max_frames", "total_pixels")
+_PART_KEYS = {
+    "image": (*_PIXELS, "resized_height", "resized_width"),
+    "video": (*_PIXELS, *_FRAMES),
+}
+
+_Limits = Mapping[str, Mapping[str, float]]  # "image", "video" -> what the JSON says of them all
+_Media = dict[str, tuple[bytes, ...]]  # "image", "video" -> encoded files
 
 
 def read_sample(
@@ -68,15 +82,18 @@ def read_sample(
         SampleError: the sample can't be used; ``why`` names the reason.
     """
     data = load_json(fields)
-    images = load_images(fields)
+    media: _Media = dict(zip(("image", "video"), load_media(fields), strict=True))
     options = _options(data.get("options"))
+    frames = _FRAMES if media["video"] else ()
+    read = (*_READ_FIELDS, *_PIXELS, *frames)
     pixels = _sizes(data, _PIXELS, {})
+    limits = {"image": pixels, "video": _sizes(data, frames, pixels)}
     if data.get("messages") is not None:
-        messages = _read_messages(data["messages"], pixels)
-        _match_parts(messages, images)
+        messages = _read_messages(data["messages"], limits)
+        _match_parts(messages, media)
     else:
         text = _render(data, options, template)
-        content, images = _place_images(text, images, pixels, data.get("image_markers", True))
+        content, media = _place_media(text, media, limits, data.get("image_markers", True))
         messages = [{"role": "user", "content": content}]
     response = data.get("response")
     return Prompt(
@@ -85,10 +102,11 @@ def read_sample(
         key=key,
         index=index,
         messages=tuple(messages),
-        images=images,
+        images=media["image"],
+        videos=media["video"],
         options=options,
         response=None if response is None else check_text(response, "response"),
-        meta={name: value for name, value in data.items() if name not in (*_READ_FIELDS, *_PIXELS)},
+        meta={name: value for name, value in data.items() if name not in read},
         verifier=verifier,
     )
 
@@ -116,15 +134,14 @@ def _options(value: Any) -> dict[str, str]:
 
 
 def _sizes(
-    data: Mapping[str, Any], names: Sequence[str], default: Mapping[str, int]
-) -> dict[str, int]:
+    data: Mapping[str, Any], names: Sequence[str], default: Mapping[str, float]
+) -> dict[str, float]:
     """Read the size limits called ``names``; what isn't there stays as in ``default``."""
     own = {name: data[name] for name in names if data.get(name) is not None}
     for name, value in own.items():
-        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-            raise SampleError(
-                "bad_json", f'"{name}" is {value!r}; it must be a whole number above 0'
-            )
+        kinds, kind = (int | float, "number") if name == "fps" else (int, "whole number")
+        if not isinstance(value, kinds) or isinstance(value, bool) or not 0 < value < math.inf:
+            raise SampleError("bad_json", f'"{name}" is {value!r}; it must be a {kind} above 0')
     sizes = {**default, **own}
     if "max_pixels" in sizes and sizes.get("min_pixels", 0) > sizes["max_pixels"]:
         raise SampleError("bad_json", f'"min_pixels" is above "max_pixels": {sizes}')
@@ -146,31 +163,37 @@ def _render(data: Mapping[str, Any], options: Mapping[str, str], template: str) 
         ) from None
 
 
-def _place_images(
-    text: str, images: tuple[bytes, ...], pixels: Mapping[str, int], markers: bool
-) -> tuple[list[dict[str, Any]], tuple[bytes, ...]]:
-    """Cut the text at its markers; the images come back in the order of their parts."""
-    image_part = {"type": "image", **pixels}
-    pieces = _MARKER.split(text) if markers else [text]  # text, number, text, number, ..., text
-    order = [int(number or place) for place, number in enumerate(pieces[1::2], start=1)]
-    if not order:
-        return [*(dict(image_part) for _ in images), {"type": "text", "text": text}], images
-    if sorted(order) != list(range(1, len(images) + 1)):
-        raise SampleError(
-            "image_count",
-            f"the text marks images {order}, the sample has {len(images)}; mark each one once,"
-            ' or set "image_markers" to false to keep the markers as text',
-        )
+def _place_media(
+    text: str, media: _Media, limits: _Limits, markers: bool
+) -> tuple[list[dict[str, Any]], _Media]:
+    """Cut the text at its markers; the media come back in the order of their parts."""
+    marker = _MEDIA_MARKER if media["video"] else _IMAGE_MARKER  # else <video> is an HTML tag
+    pieces = marker.split(text) if markers else [text]  # text, kind, number, text, ..., text
+    kinds = pieces[1::3]
     content: list[dict[str, Any]] = []
-    for place, piece in enumerate(pieces):
-        if place % 2:
-            content.append(dict(image_part))
-        elif piece:
+    ordered: _Media = {}
+    for kind, files in media.items():
+        numbers = [n for k, n in zip(kinds, pieces[2::3], strict=True) if k == kind]
+        order = [int(number or place) for place, number in enumerate(numbers, start=1)]
+        if not order:
+            content += [{"type": kind, **limits[kind]} for _ in files]
+            order = list(range(1, len(files) + 1))
+        if sorted(order) != list(range(1, len(files) + 1)):
+            raise SampleError(
+                "image_count",
+                f"the text marks {kind}s {order}, the sample has {len(files)}; mark each one once,"
+                ' or set "image_markers" to false to keep the markers as text',
+            )
+        ordered[kind] = tuple(files[number - 1] for number in order)
+    for place, piece in enumerate(pieces[::3]):
+        if piece or len(pieces) == 1:
             content.append({"type": "text", "text": piece})
-    return content, tuple(images[number - 1] for number in order)
+        if place < len(kinds):
+            content.append({"type": kinds[place], **limits[kinds[place]]})
+    return content, ordered
 
 
-def _read_messages(value: Any, pixels: Mapping[str, int]) -> list[dict[str, Any]]:
+def _read_messages(value: Any, limits: _Limits) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not value:
         raise SampleError("missing_question", '"messages" is no list of messages')
     messages = []
@@ -180,7 +203,7 @@ def _read_messages(value: Any, pixels: Mapping[str, int]) -> list[dict[str, Any]
             raise SampleError("bad_json", f'a message needs a "role" out of {", ".join(_ROLES)}')
         content = message.get("content")
         if isinstance(content, list):
-            content = [_read_part(part, pixels) for part in content]
+            content = [_read_part(part, limits) for part in content]
         else:
             content = check_text(content, "content")
         messages.append({"role": role, "content": content})
@@ -189,27 +212,28 @@ def _read_messages(value: Any, pixels: Mapping[str, int]) -> list[dict[str, Any]
     return messages
 
 
-def _read_part(part: Any, pixels: Mapping[str, int]) -> dict[str, Any]:
+def _read_part(part: Any, limits: _Limits) -> dict[str, Any]:
     kind = part.get("type") if isinstance(part, dict) else None
     if kind == "text":
         return {"type": "text", "text": check_text(part.get("text"), "text")}
-    if kind == "image":
+    if isinstance(kind, str) and kind in _PART_KEYS:
         # Only sizes pass: a path or URL here would make the processor fetch it.
-        return {"type": "image", **_sizes(part, _IMAGE_PART_KEYS, pixels)}
+        return {"type": kind, **_sizes(part, _PART_KEYS[kind], limits[kind])}
     raise SampleError(
-        "unknown_media", f'a content part has the type {kind!r}; use "text" or "image"'
+        "unknown_media", f'a content part has the type {kind!r}; use "text", "image" or "video"'
     )
 
 
-def _match_parts(messages: Sequence[Mapping[str, Any]], images: Sequence[bytes]) -> None:
-    parts = [
-        part
+def _match_parts(messages: Sequence[Mapping[str, Any]], media: _Media) -> None:
+    kinds = [
+        part["type"]
         for message in messages
         if isinstance(message["content"], list)
         for part in message["content"]
     ]
-    count = sum(part["type"] == "image" for part in parts)
-    if count != len(images):
-        raise SampleError(
-            "image_count", f'"messages" has {count} image parts, the sample {len(images)} images'
-        )
+    for kind, files in media.items():
+        if kinds.count(kind) != len(files):
+            raise SampleError(
+                "image_count",
+                f'"messages" has {kinds.count(kind)} {kind} parts, the sample {len(files)} {kind}s',
+            )

@@ -2,49 +2,45 @@
 
 from __future__ import annotations
 
-import io
-import json
-import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from PIL import Image
-
+from datamodules.manifest import manifest_of_shard
 from datamodules.samples import SampleError, read_sample
 from datamodules.shard_index import ShardIndex, expand_shards
-from sapo_vl.types import Skip
+from datamodules.shard_writer import sha256_of
+from datamodules.tally import Tally
+from sapo_vl.types import Prompt, Skip
 
-_SHARD = re.compile(r"(.+)-\d{6}\.tar")
+_FACTOR = 32  # pixels a side of a token; any will do, only decoding is tried
 
 
-def check_shards(shards: str | Path | Sequence[str]) -> dict[str, Any]:
-    """Read every sample of the shards and decode every image.
+def check_shards(
+    shards: str | Path | Sequence[str], *, progress: Callable[[int], None] | None = None
+) -> dict[str, Any]:
+    """Read every sample of the shards, decode every image and compare with the manifests.
 
     Args:
         shards: a folder (all its ``*.tar``), a pattern or several (see ``expand_shards``).
+        progress: called with the number of samples gone through.
 
     Returns:
         ``ok``, ``samples``, ``images``, ``problems`` (how many), ``missing_shards`` (named by a
-        ``NAME-shards.json`` but not there) and ``shards``: per file ``shard, samples, images``,
-        ``counts`` (problem name -> number) and ``problems`` (``why, where, detail``).
+        manifest but not there), ``hashes`` (shards whose SHA-256 is the manifest's), ``summary``
+        (as in a manifest), ``evaluation_only`` (names of sets) and ``shards``: per file ``shard,
+        samples, images, hash`` ("ok", "differs" or "unknown"), ``counts`` (problem name -> number)
+        and ``problems`` (``why, where, detail``).
 
     Raises:
         FileNotFoundError: nothing to check.
     """
-    if isinstance(shards, str | Path) and Path(shards).is_dir():
-        paths = sorted(str(path) for path in Path(shards).glob("*.tar"))
-        if not paths:
-            raise FileNotFoundError(
-                f"no .tar file in {shards}; give the folder that holds the shards"
-            )
-    else:
-        paths = expand_shards(str(shards) if isinstance(shards, Path) else shards)
-    reports = [_check_shard(path) for path in paths]
-    missing = (
-        _missing_shards(paths) if isinstance(shards, str | Path) and Path(shards).is_dir() else []
-    )
+    paths, whole = find_shards(shards)
+    tally = Tally()
+    reports = [_check_shard(path, tally, progress or (lambda _: None)) for path in paths]
+    manifests = {path: _manifest(path)[0] for path in paths}
+    missing = _missing_shards(manifests) if whole else []
     problems = sum(len(report["problems"]) for report in reports) + len(missing)
     return {
         "ok": problems == 0,
@@ -52,11 +48,46 @@ def check_shards(shards: str | Path | Sequence[str]) -> dict[str, Any]:
         "images": sum(report["images"] for report in reports),
         "problems": problems,
         "missing_shards": missing,
+        "hashes": sum(report["hash"] == "ok" for report in reports),
+        "summary": tally.summary(),
+        "evaluation_only": sorted(
+            {one["name"] for one in manifests.values() if one.get("evaluation_only")}
+        ),
         "shards": reports,
     }
 
 
-def _check_shard(path: str) -> dict[str, Any]:
+def summary_lines(summary: Mapping[str, Any]) -> list[str]:
+    """Say in a few lines what a set holds."""
+    answers, sides = summary["answers"], summary["image_sides_up_to"]
+    common = ", ".join(f"{text!r} {number}" for text, number in answers["commonest"].items())
+    lines = [
+        f"answers: {answers['distinct']} distinct, {answers['with_options']} choices; {common}"
+    ]
+    if sides:
+        shown = ", ".join(f"<= {side}: {number}" for side, number in sides.items())
+        lines.append(
+            f"longest sides of images: {shown}; smallest {summary['smallest_image']},"
+            f" largest {summary['largest_image']}"
+        )
+    return lines
+
+
+def find_shards(shards: str | Path | Sequence[str]) -> tuple[list[str], bool]:
+    """List shard files, and whether they are all of a folder.
+
+    Raises:
+        FileNotFoundError: there is none.
+    """
+    if not isinstance(shards, str | Path) or not Path(shards).is_dir():
+        return expand_shards(str(shards) if isinstance(shards, Path) else shards), False
+    paths = sorted(str(path) for path in Path(shards).glob("*.tar"))
+    if not paths:
+        raise FileNotFoundError(f"no .tar file in {shards}; give the folder that holds the shards")
+    return paths, True
+
+
+def _check_shard(path: str, tally: Tally, progress: Callable[[int], None]) -> dict[str, Any]:
     problems: list[Skip] = []
     samples = images = 0
     name = Path(path).name
@@ -72,54 +103,85 @@ def _check_shard(path: str) -> dict[str, Any]:
             except SampleError as error:
                 problems.append(Skip(why=error.why, where=key, detail=error.detail))
                 continue
-            faults = [fault for image in prompt.images if (fault := _image_fault(image))]
+            faults = _media_faults(prompt)
             problems += [Skip(why="undecodable_media", where=key, detail=x) for x in faults]
             samples += not faults
-            images += len(prompt.images) - len(faults)
+            if not faults:
+                images += len(prompt.images)
+                tally.add(prompt)
+            progress(tally.samples)
         problems += _miscount(path, len(index))
+    same, differences = _compare(path)
+    problems += differences
     return {
         "shard": path,
         "samples": samples,
         "images": images,
+        "hash": same,
         "counts": dict(sorted(Counter(problem.why for problem in problems).items())),
         "problems": [{"why": p.why, "where": p.where, "detail": p.detail} for p in problems],
     }
 
 
-def _image_fault(data: bytes) -> str:
-    """Say why an image can't be decoded; nothing if it can."""
+def _media_faults(prompt: Prompt) -> list[str]:
+    """Say why images and videos can't be decoded, by the rules of the stream that reads them."""
+    # Imported here: they bring torchvision, which drawing figures needn't wait for.
+    from datamodules.images import open_image
+    from datamodules.video import VideoLimits, load_clip, plan_clip
+
+    faults = []
     try:
-        # verify() alone passes a JPEG that was cut in the middle.
-        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP")) as image:
-            image.load()
+        for data in prompt.images:
+            open_image(data).load()
+        for data in prompt.videos:
+            load_clip(plan_clip(data, VideoLimits(), {}, _FACTOR))
+    except SampleError as error:
+        faults.append(error.detail)
     except Exception as error:  # PIL raises many kinds, struct.error and SyntaxError among them
-        return f"{type(error).__name__}: {error}"
-    return ""
+        faults.append(f"{type(error).__name__}: {error}")
+    return faults
 
 
-def _summary(path: Path) -> Mapping[str, Any]:
-    """Read the ``NAME-shards.json`` that belongs to a shard; empty where there is none."""
-    match = _SHARD.fullmatch(path.name)
-    summary = path.with_name(f"{match[1]}-shards.json") if match else None
-    if summary is None or not summary.is_file():
-        return {}
+def _manifest(path: str) -> tuple[dict[str, Any], str]:
+    """Read the manifest that belongs to a shard (empty if there is none) and what is wrong."""
     try:
-        shards = json.loads(summary.read_text())["shards"]
-    except (ValueError, KeyError, TypeError):
-        return {}
-    return shards if isinstance(shards, dict) else {}
+        return manifest_of_shard(Path(path)), ""
+    except ValueError as error:
+        return {}, str(error)
 
 
 def _miscount(path: str, found: int) -> list[Skip]:
     name = Path(path).name
-    written = _summary(Path(path)).get(name)
+    written = _manifest(path)[0].get("shards", {}).get(name, {}).get("samples")
     if written is None or written == found:
         return []
     detail = f"{written} samples were written, {found} can be read; copy or make the shard again"
     return [Skip(why="count", where=name, detail=detail)]
 
 
-def _missing_shards(paths: Sequence[str]) -> list[str]:
-    there = {Path(path).name for path in paths}
-    named = {name for path in paths for name in _summary(Path(path))}
+def _compare(path: str) -> tuple[str, list[Skip]]:
+    """Compare a shard's bytes with its manifest."""
+    name = Path(path).name
+    manifest, fault = _manifest(path)
+    if fault:
+        return "unknown", [Skip(why="manifest", where=name, detail=fault)]
+    info = manifest.get("shards", {}).get(name)
+    if info is None and manifest:
+        detail = "the manifest doesn't name this shard; it is left from another run: delete it"
+        return "unknown", [Skip(why="manifest", where=name, detail=detail)]
+    wanted = (info or {}).get("sha256")
+    if wanted is None:
+        return "unknown", []
+    found = sha256_of(Path(path))
+    if found == wanted:
+        return "ok", []
+    detail = (
+        f"SHA-256 is {found[:16]}..., the manifest says {wanted[:16]}...; copy or make it again"
+    )
+    return "differs", [Skip(why="hash", where=name, detail=detail)]
+
+
+def _missing_shards(manifests: dict[str, dict[str, Any]]) -> list[str]:
+    there = {Path(path).name for path in manifests}
+    named = {name for manifest in manifests.values() for name in manifest.get("shards", {})}
     return sorted(named - there)

@@ -1,4 +1,4 @@
-"""Find local shards and read single samples out of them by their place, without unpacking."""
+"""Find shards and read single samples out of them by their place, without unpacking."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 from braceexpand import braceexpand
 
+from datamodules.remote import ShardCache, compression, fetch_shard, is_remote, unpack_shard
 from sapo_vl.types import Skip
 
 # As webdataset groups members: the key ends at the first dot of the base name.
 _MEMBER = re.compile(r"((?:.*/|)[^./]+)\.([^/]*)")
 _META = re.compile(r"__[^/]*__($|/)")
-_COMPRESSED = {b"\x1f\x8b": "gzip", b"BZ": "bzip2", b"\xfd7": "xz", b"\x28\xb5": "zstd"}
 
 
 class _Field(NamedTuple):
@@ -33,28 +33,39 @@ class _Damage(Exception):
     """The tar can't be read any further."""
 
 
-def expand_shards(pattern: str | Sequence[str]) -> list[str]:
+def expand_shards(
+    pattern: str | Sequence[str],
+    cache: ShardCache = ShardCache(),  # noqa: B008 (frozen)
+) -> list[str]:
     """List the shard files that one or several patterns name, each once, in order.
 
     Args:
         pattern: a path, a glob (``data/count-*.tar``) or braces
-            (``data/count-{000000..000003}.tar``).
+            (``data/count-{000000..000003}.tar``) of tars, plain or packed (``.tar.gz``); an http(s)
+            URL or a command that writes a tar (``pipe:aws s3 cp s3://... -``), braces allowed.
+        cache: where what isn't a plain local tar is kept, fetched now if it isn't there.
+
+    Returns:
+        Paths of plain local tars.
 
     Raises:
         FileNotFoundError: a pattern finds nothing, or a file it names isn't there.
+        ValueError: a URL of a scheme that is not read.
+        ShardFetchError: a shard could not be fetched or unpacked.
     """
     patterns = [pattern] if isinstance(pattern, str) else pattern
-    found = [path for one in patterns for path in _expand(str(one))]
+    found = dict.fromkeys(shard for one in patterns for shard in _expand(str(one)))
     if not found:
         raise FileNotFoundError(
             "no shard pattern was given; name at least one, like data/NAME-*.tar"
         )
-    return list(dict.fromkeys(found))
+    return [(fetch_shard if remote else unpack_shard)(shard, cache) for shard, remote in found]
 
 
-def _expand(pattern: str) -> list[str]:
+def _expand(pattern: str) -> list[tuple[str, bool]]:
+    """The shards of a pattern, and whether each is remote: no file's name makes it a command."""
     if os.path.isfile(pattern):
-        return [pattern]
+        return [(pattern, False)]
     if os.path.isdir(pattern):
         raise FileNotFoundError(
             f"{pattern} is a folder; name its shards, like {pattern}/NAME-*.tar"
@@ -63,16 +74,18 @@ def _expand(pattern: str) -> list[str]:
         parts = list(braceexpand(pattern))
     except ValueError:  # unbalanced braces belong to the name itself
         parts = [pattern]
-    found: list[str] = []
+    if is_remote(pattern):
+        return [(part, True) for part in parts]
+    found: list[tuple[str, bool]] = []
     for part in parts:
         matches = sorted(glob.glob(part)) if glob.has_magic(part) else [part]
         if not matches or not os.path.isfile(matches[0]):
             named = "" if part == pattern else f" (from the pattern {pattern})"
             raise FileNotFoundError(
                 f"no shard at {part}{named}; check the path, or make the shards with"
-                " scripts/make_shards.py (shards must be local files: copy remote ones first)"
+                " scripts/make_shards.py"
             )
-        found += matches
+        found += [(match, False) for match in matches]
     return found
 
 
@@ -178,7 +191,9 @@ def _fault(fields: Sequence[_Field], known: bool) -> tuple[str, str]:
     if links:
         return "unknown_media", f"{', '.join(links)} is a link or sparse; pack plain files"
     if "json" not in names:
-        return "missing_json", f"the sample has no .json, only {', '.join(names)}"
+        dots = "; webdataset ends a key at its first dot, so keys must hold none"
+        hint = dots if any(name.endswith(".json") for name in names) else ""
+        return "missing_json", f"the sample has no .json, only {', '.join(names)}{hint}"
     return "", ""
 
 
@@ -200,11 +215,13 @@ def _named_members(path: str) -> Iterator[tuple[str, _Field]]:
 
 def _members(path: str) -> Iterator[tarfile.TarInfo]:
     """Walk the headers of a tar; raise _Damage where it can't be followed to its end marker."""
+    packed = compression(path)
+    if packed:
+        raise ValueError(
+            f"{path} is compressed ({packed}); unpack it to a plain .tar, or find it with"
+            " expand_shards, which does"
+        )
     with open(path, "rb") as file:
-        packed = _COMPRESSED.get(file.read(2))
-        if packed:
-            raise ValueError(f"{path} is compressed ({packed}); unpack it to a plain .tar")
-        file.seek(0)
         try:
             with tarfile.open(fileobj=file, mode="r:") as tar:
                 last = -1

@@ -16,8 +16,9 @@ from torch.utils.data import Dataset, Sampler
 from datamodules.encode import Encoder
 from datamodules.fields import SampleError
 from datamodules.mixture import Place, batch_places, sample_number
+from datamodules.remote import ShardCache
 from datamodules.samples import read_sample
-from datamodules.shards import ShardIndex, expand_shards
+from datamodules.shard_index import ShardIndex, expand_shards
 from datamodules.tasks import TaskConfig
 from datamodules.transfer import pack
 from sapo_vl.types import ChecksReference, Prompt, PromptBatch, PromptInputs, Skip
@@ -37,10 +38,15 @@ class Item:
 class TaskReader:
     """The samples of one task, encoded for the model."""
 
-    def __init__(self, task: TaskConfig, encoder: Encoder) -> None:
+    def __init__(
+        self,
+        task: TaskConfig,
+        encoder: Encoder,
+        cache: ShardCache = ShardCache(),  # noqa: B008 (frozen)
+    ) -> None:
         self.task = task
         self.encoder = encoder
-        self.index = ShardIndex(expand_shards(task.shards))
+        self.index = ShardIndex(expand_shards(task.shards, cache))
         self.size = min(len(self.index), task.max_samples or len(self.index))
 
     def read(self, number: int, place: int) -> tuple[Prompt, PromptInputs]:

@@ -16,7 +16,9 @@ class TaskConfig:
 
     Args:
         name: how logs and reports call it; letters, digits, "_" and "-".
-        shards: glob or brace pattern (or several) of WebDataset tar shards.
+        shards: glob or brace pattern (or several) of WebDataset tar shards, plain or ``.tar.gz``;
+            http(s) URLs and commands (``pipe:aws s3 cp s3://bucket/a-{000000..000007}.tar -``), in
+            braces too, are fetched once into ``data.shard_cache``.
         verifier: judges the responses, in training and in evaluation.
         share: part of every training batch, relative to the other tasks' shares.
         template: text of the question; may hold {question} and {options}.

@@ -1,4 +1,4 @@
-"""Score a JSONL file of responses: verify.py --verifier NAME IN.jsonl OUT.jsonl [--form FORM]."""
+"""Score a JSONL file of responses: verify.py --verifier NAME IN.jsonl OUT.jsonl [--workers N]."""
 
 import sys
 from pathlib import Path

@@ -92,10 +92,10 @@ def draw_sample(
 
 
 def samples(
-    task: str, *, split: str, count: int, seed: int = 0, size: int = SIDE
+    task: str, *, split: str, count: int, seed: int = 0, size: int = SIDE, start: int = 0
 ) -> Iterator[dict[str, Any]]:
-    """Make the samples 0 to ``count`` - 1 of a task (see ``draw_sample``)."""
-    for index in range(count):
+    """Make the samples ``start`` to ``count`` - 1 of a task (see ``draw_sample``)."""
+    for index in range(start, count):
         yield draw_sample(task, split=split, index=index, seed=seed, size=size)
 
 

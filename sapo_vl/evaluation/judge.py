@@ -5,32 +5,32 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sapo_vl.types import Answers, Prompt, Rollout, Verdict
+from sapo_vl.verifiers.runner import VerifierPool, judge_one
 
 
-def judge(prompts: Sequence[Prompt], rollout: Rollout) -> tuple[Verdict, ...]:
+def judge(
+    prompts: Sequence[Prompt], rollout: Rollout, pool: VerifierPool | None = None
+) -> tuple[Verdict, ...]:
     """One verdict a response, prompt after prompt.
 
     A verifier that raises gives score 0 with status "error", so that one bad answer never ends a
     run; the share of errors is logged.
 
+    Args:
+        prompts: each with its verifier.
+        rollout: their responses.
+        pool: judges in worker processes, within limits; None: in this process, without any.
+
     Raises:
-        ValueError: a prompt has no verifier.
+        ValueError: a prompt has no verifier, or one that a worker cannot load.
+        RuntimeError: the pool cannot start its workers.
+        SandboxError: a verifier of code cannot have its isolation.
     """
-    verdicts = []
-    for row, text in enumerate(rollout.texts):
-        prompt = prompts[row // rollout.group_size]
-        if prompt.verifier is None:
-            raise ValueError(
-                f"prompt {prompt.key} of task {prompt.task!r} has no verifier; name one under "
-                "the task's `verifier:` in the data config"
-            )
-        try:
-            verdicts.append(prompt.verifier(prompt, text))
-        except Exception as error:
-            verdicts.append(
-                Verdict(score=0.0, status="error", reason=f"{type(error).__name__}: {error}")
-            )
-    return tuple(verdicts)
+    g = rollout.group_size
+    pairs = [(prompts[row // g], text) for row, text in enumerate(rollout.texts)]
+    if pool is None:
+        return tuple(judge_one(prompt, text) for prompt, text in pairs)
+    return tuple(pool.judge(pairs))
 
 
 def answers_of(

@@ -4,40 +4,57 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import inspect
+import itertools
 import json
 import os
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sapo_vl.types import Prompt, Verdict, Verifier
-from sapo_vl.verifiers import FORMS, VERIFIERS
+from sapo_vl.types import Verdict, Verifier
+from sapo_vl.verifiers import FORMS, VERIFIERS, VerifierPool
+from sapo_vl.verifiers.records import as_prompt, read_records
+from sapo_vl.verifiers.sandbox import SandboxError
 
-_LABELS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+_CHUNK = 2000  # records judged at once; more would only fill the memory
 
 
-def verify_file(verifier: Verifier, source: Path, target: Path) -> int:
+def verify_file(
+    verifier: Verifier, source: Path, target: Path, pool: VerifierPool | None = None
+) -> int:
     """Score every line of ``source`` into ``target`` and return the number of lines.
 
     A line in is ``{id, response, reference, options?, ...}``, a line out ``{id, score, extracted,
-    status, reason}``. ``options`` maps labels to texts or is a list, labelled A, B, ...; whatever
-    else a line holds reaches the verifier as ``prompt.meta``. Blank lines are passed over.
+    status, reason}``. ``options`` maps labels to texts or is a list, labelled A, B, ...;
+    whatever else a line holds reaches the verifier as ``prompt.meta``. Blank lines are passed over.
     ``target`` is replaced as a whole at the end, so it is never half written.
+
+    Args:
+        verifier: judges every line.
+        source: the file to read.
+        target: the file to write.
+        pool: worker processes with limits; None: this process, without limits.
 
     Raises:
         ValueError: a line is no JSON object or lacks a field; says the file and the line.
         OSError: a file cannot be read or written.
+        RuntimeError: the pool cannot start its workers.
     """
+    pool = VerifierPool(workers=0) if pool is None else pool
     # Beside the target: a rename does not cross file systems.
     handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as out:
-            count = 0
-            for record in read_records(source):
-                out.write(json.dumps(judge(verifier, record)) + "\n")
-                count += 1
+            count, records = 0, read_records(source)
+            while chunk := list(itertools.islice(records, _CHUNK)):
+                pairs = [(replace(as_prompt(r), verifier=verifier), r["response"]) for r in chunk]
+                for record, verdict in zip(chunk, pool.judge(pairs), strict=True):
+                    out.write(json.dumps(_line(record, verdict)) + "\n")
+                count += len(chunk)
         # mkstemp makes private files; the result gets the permissions of any new file.
         umask = os.umask(0)
         os.umask(umask)
@@ -50,56 +67,6 @@ def verify_file(verifier: Verifier, source: Path, target: Path) -> int:
     return count
 
 
-def read_records(source: Path) -> Iterator[dict[str, Any]]:
-    """Yield the checked records of a JSONL file.
-
-    Raises:
-        ValueError: a line is no JSON object or lacks a field; says the file and the line.
-    """
-    with source.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            try:
-                record = json.loads(line)
-                _check(record)
-            # RecursionError: thousands of nested brackets.
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"{source}, line {number}: {error}") from error
-            yield record
-
-
-def judge(verifier: Verifier, record: dict[str, Any]) -> dict[str, Any]:
-    """Return the line out for one checked record; a verifier that raises scores 0 as "error"."""
-    try:
-        verdict = verifier(as_prompt(record), record["response"])
-    # One odd response must not cost the verdicts of all others.
-    except Exception as error:
-        reason = f"{type(error).__name__}: {error}"
-        verdict = Verdict(score=0.0, status="error", reason=reason)
-    return {
-        "id": record["id"],
-        "score": verdict.score,
-        "extracted": verdict.extracted,
-        "status": verdict.status,
-        "reason": verdict.reason,
-    }
-
-
-def as_prompt(record: dict[str, Any]) -> Prompt:
-    """Return the prompt of a checked record: its reference, its options and the rest as meta."""
-    options = record.get("options") or {}
-    if isinstance(options, list):
-        options = dict(zip(_LABELS, options, strict=False))
-    known = ("id", "response", "reference", "options")
-    return Prompt(
-        key=str(record["id"]),
-        reference=str(record["reference"]),
-        options={label: str(text) for label, text in options.items()},
-        meta={name: value for name, value in record.items() if name not in known},
-    )
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status, 1 where the input is at fault."""
     parser = _parser()
@@ -109,14 +76,56 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     if given.verifier is None or given.source is None or given.target is None:
         parser.error("give --verifier NAME IN.jsonl OUT.jsonl, or --list")
-    verifier = VERIFIERS[given.verifier](form=given.form, thinking=given.thinking)
     try:
-        count = verify_file(verifier, given.source, given.target)
-    except (ValueError, OSError) as error:
+        verifier = _build(given)
+        pool = VerifierPool(given.workers, given.seconds, given.memory)
+    except (TypeError, ValueError) as error:
+        parser.error(str(error))
+    try:
+        with pool:
+            count = verify_file(verifier, given.source, given.target, pool)
+    except (ValueError, OSError, SandboxError) as error:
         print(f"verify: {error}", file=sys.stderr)
         return 1
     print(f"verify: {count} responses scored by {given.verifier} -> {given.target}")
     return 0
+
+
+def _build(given: argparse.Namespace) -> Verifier:
+    kind = VERIFIERS[given.verifier]
+    options = {"form": given.form, "thinking": given.thinking or None}
+    options = {name: value for name, value in options.items() if value is not None}
+    for setting in given.set:
+        name, equals, value = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set {setting}: give NAME=VALUE")
+        options[name] = _value(value)
+    known = set(inspect.signature(kind).parameters)
+    unknown = set(options) - known
+    if unknown:
+        raise ValueError(
+            f"{given.verifier} has no {', '.join(sorted(unknown))}; it has "
+            f"{', '.join(sorted(known)) or 'no options'}"
+        )
+    verifier: Verifier = kind(**options)
+    return verifier
+
+
+def _value(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _line(record: dict[str, Any], verdict: Verdict) -> dict[str, Any]:
+    return {
+        "id": record["id"],
+        "score": verdict.score,
+        "extracted": verdict.extracted,
+        "status": verdict.status,
+        "reason": verdict.reason,
+    }
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -125,27 +134,26 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("target", metavar="OUT.jsonl", type=Path, nargs="?")
     parser.add_argument("--verifier", metavar="NAME", choices=list(VERIFIERS), help="see --list")
     parser.add_argument(
-        "--form", choices=FORMS, default="boxed", help="where a response holds its answer"
+        "--form", choices=FORMS, help="where a response holds its answer; default: the verifier's"
     )
     parser.add_argument(
         "--thinking", action="store_true", help="no answer without a closing </think>"
     )
+    parser.add_argument(
+        "--set",
+        metavar="NAME=VALUE",
+        action="append",
+        default=[],
+        help="another constructor argument of the verifier, such as coords=pixels; repeatable",
+    )
+    parser.add_argument(
+        "--workers", type=int, default=0, help="worker processes; 0 (default): in this one"
+    )
+    parser.add_argument(
+        "--seconds", type=float, default=5.0, help="limit of one verdict, with --workers"
+    )
+    parser.add_argument(
+        "--memory", type=int, default=2048, help="MiB of one verdict, with --workers"
+    )
     parser.add_argument("--list", action="store_true", help="name the verifiers")
     return parser
-
-
-def _check(record: Any) -> None:
-    if not isinstance(record, dict):
-        raise ValueError(f"holds {type(record).__name__}, not an object")
-    missing = [name for name in ("id", "response", "reference") if name not in record]
-    if missing:
-        raise ValueError(f"lacks {', '.join(missing)}")
-    if not isinstance(record["response"], str):
-        raise ValueError("response must be a string")
-    if not isinstance(record["reference"], str | int | float):
-        raise ValueError("reference must be a string or a number")
-    options = record.get("options")
-    if not isinstance(options, dict | list | None):
-        raise ValueError("options must map labels to texts or be a list")
-    if isinstance(options, list) and len(options) > len(_LABELS):
-        raise ValueError(f"options has {len(options)} entries, over {len(_LABELS)}")

@@ -73,7 +73,13 @@ def last_box(text: str) -> str | None:
 
     Linear in the length of the text. A box inside one that never closes does not count.
     """
-    found: str | None = None
+    found = boxes_of(text)
+    return unwrap_box(found[-1]) if found else None
+
+
+def boxes_of(text: str) -> list[str]:
+    r"""Return the contents of all complete outermost boxes, in their order."""
+    found: list[str] = []
     stack: list[int] = []  # starts of contents; -1 for a brace that opens no box
     boxes = 0
     for match in _BRACE.finditer(text):
@@ -87,8 +93,8 @@ def last_box(text: str) -> str | None:
             if start >= 0:
                 boxes -= 1
                 if boxes == 0:
-                    found = text[start : match.start()]
-    return None if found is None else unwrap_box(found)
+                    found.append(text[start : match.start()])
+    return found
 
 
 def unwrap_box(text: str) -> str:

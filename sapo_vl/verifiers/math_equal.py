@@ -17,6 +17,7 @@ import sympy  # type: ignore[import-untyped]
 from math_verify import LatexExtractionConfig, parse, verify
 from math_verify.parser import NormalizationConfig
 
+from sapo_vl.verifiers import math_no_eval
 from sapo_vl.verifiers.math_guard import is_simple, why_refused
 from sapo_vl.verifiers.math_normal import squeeze
 from sapo_vl.verifiers.math_number import half_unit, may_round, numbers_equal, read_written
@@ -27,6 +28,8 @@ _WORD = re.compile(r"[^\W\d_]{4,}|[\u0370-\uffff]")  # a Latin word, or any sign
 _FORMULA = re.compile(r"[\\^_{}=<>+*/|()\[\]\d]")
 _CLOCK = re.compile(r"\d{1,2}:0\d")
 _UNREADABLE = re.compile(r"\\(?:[lc]?dots|forall|exists)(?![A-Za-z])|\.\.\.")
+
+math_no_eval.install()
 
 # boxed="last" with one box: the box is ours, so nothing is searched for. Units and malformed
 # operators are off: math_normal has cleaned what is safe to clean, the rest would be guessed.

@@ -1,4 +1,4 @@
-"""A module that trains nothing and writes down what it is given; run as a script, on two ranks."""
+"""A module that trains nothing and writes down what it is given; run as a script, on some ranks."""
 
 from __future__ import annotations
 
@@ -88,26 +88,31 @@ def iterations(count: int) -> dict[str, int]:
     return {"max_steps": count * UPDATES}
 
 
-def main(processor: str, shards: str, out: str) -> None:
-    """Fit and test as one of two ranks; each writes what it saw."""
+def source(processor: str, shards: str, workers: int) -> ReasoningDataModule:
+    """The tasks "few" and "many" of a folder of shards, in training and test."""
     tasks = [
         TaskConfig(name=name, shards=f"{shards}/{name}-*.tar", verifier=NumberVerifier())
         for name in ("few", "many")
     ]
-    data = ReasoningDataModule(
+    return ReasoningDataModule(
         processor,
         tasks=tasks,
         test_tasks=tasks,
-        prompts_per_iteration=8,
+        prompts_per_iteration=6,
         eval_batch_size=5,
-        num_workers=1,
+        num_workers=workers,
         min_pixels=256,
         max_pixels=65536,
     )
+
+
+def main(processor: str, shards: str, out: str, ranks: str, start: str, stop: str) -> None:
+    """Go on from a checkpoint and test as one of the ranks; each writes what it saw."""
+    data = source(processor, shards, workers=2)
     module = Recorder()
-    run = trainer(devices=2, strategy="ddp", **iterations(3))
-    run.fit(module, datamodule=data)
-    run.save_checkpoint(Path(out) / "two-ranks.ckpt")
+    run = trainer(devices=int(ranks), strategy="ddp", **iterations(int(stop)))
+    run.fit(module, datamodule=data, ckpt_path=start)
+    run.save_checkpoint(Path(out) / "ranks.ckpt")
     run.test(module, datamodule=data, verbose=False)
     record = {**module.seen, "position": data.state_dict()}
     (Path(out) / f"rank{run.global_rank}.json").write_text(json.dumps(record))

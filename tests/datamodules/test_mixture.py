@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+import math
 import random
 from fractions import Fraction
 
+import numpy as np
 import pytest
 
 from datamodules.mixture import batch_places, counts_after, sample_number
@@ -137,3 +139,38 @@ def test_substitutes_are_drawn_anew_at_every_attempt_and_repeatably():
     assert drawn == [sample_number(0, 0, 7, 100, attempt) for attempt in range(50)]
     assert all(0 <= number < 100 for number in drawn)
     assert len(set(drawn)) > 25
+
+
+def adjacent(order):
+    """Correlation of the original positions of neighbours in a shuffled order."""
+    return float(np.corrcoef(order[:-1], order[1:])[0, 1])
+
+
+def test_neighbours_in_an_epoch_are_as_unrelated_as_in_any_permutation():
+    size, epochs = 2000, 20
+    bound = 4 / math.sqrt(size)  # four standard deviations of a random permutation's
+    ours = [
+        [sample_number(3, 0, epoch * size + i, size) for i in range(size)]
+        for epoch in range(epochs)
+    ]
+    assert all(abs(adjacent(order)) < bound for order in ours)
+    assert abs(np.mean([adjacent(order) for order in ours])) < bound / math.sqrt(epochs)
+    distance = np.mean([np.abs(np.diff(order)).mean() for order in ours])
+    assert distance == pytest.approx((size + 1) / 3, rel=0.02)
+    # Neighbours in one epoch are not neighbours in the next.
+    places = [np.argsort(order) for order in ours[:2]]
+    assert abs(np.corrcoef(*places)[0, 1]) < bound
+    # The same statistic sees a shuffle buffer of 100 samples.
+    rng = random.Random(0)
+    assert adjacent(buffered(range(size), 100, rng)) > 0.9
+
+
+def buffered(stream, length, rng):
+    """The order that a shuffle buffer makes."""
+    held, order = [], []
+    for number in stream:
+        held.append(number)
+        if len(held) > length:
+            order.append(held.pop(rng.randrange(len(held))))
+    rng.shuffle(held)
+    return order + held

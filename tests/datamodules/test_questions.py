@@ -3,6 +3,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from clips import clip
 from pictures import encode, noise, png
 from PIL import Image
 
@@ -81,7 +82,7 @@ def test_no_file_and_no_question(questions, tmp_path, encoder):
         ({"images": ["none.png"]}, "undecodable_media", "none.png"),
         ({"images": ["."]}, "undecodable_media", "directory"),
         ({"images": ["q.jsonl"]}, "undecodable_media", "not a PNG, JPEG or WebP"),
-        ({"images": ["c.png"]}, "undecodable_media", "does not decode"),
+        ({"images": ["c.png"]}, "undecodable_media", "cut before its end"),
         ({"images": ["a\0.png"]}, "undecodable_media", "null byte"),
         ({"images": "a.png"}, "bad_json", "list of paths"),
         ({"images": [3]}, "bad_json", "list of paths"),
@@ -99,3 +100,21 @@ def test_a_question_that_cannot_be_used_is_reported(questions, tmp_path, row, wh
     (skip,) = item.skipped
     assert (skip.why, skip.where) == (why, "x")
     assert detail in skip.detail
+
+
+def test_videos_lie_beside_the_file(questions, tmp_path):
+    (tmp_path / "c.mp4").write_bytes(clip(size=(160, 120)))
+    row = {"question": "<video> and <image>?", "images": ["a.png"], "videos": ["c.mp4"], "fps": 1}
+    item = questions(row)[0]
+    assert [part["type"] for part in item.prompt.messages[0]["content"]] == [
+        "video",
+        "text",
+        "image",
+        "text",
+    ]
+    assert item.inputs.media["video_grid_thw"][0, 0] == 2
+    for name, detail in (("a.png", "not an mp4"), ("none.mp4", "No such file")):
+        (skip,) = questions({"question": "Q?", "videos": [name]})[0].skipped
+        assert (skip.why, detail in skip.detail) == ("undecodable_media", True)
+    (skip,) = questions({"question": "Q?", "videos": "c.mp4"})[0].skipped
+    assert skip.why == "bad_json"

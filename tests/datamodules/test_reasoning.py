@@ -1,20 +1,16 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 
+import lightning as L
 import pytest
+from jsonargparse import ArgumentParser
 from pictures import png
 from recorder import Recorder, SaveAt, iterations, trainer
 from shard_files import pack
 
 from datamodules import ReasoningDataModule, TaskConfig
 from sapo_vl.verifiers import NumberVerifier
-
-TESTS = Path(__file__).parent
 
 
 @pytest.fixture
@@ -191,34 +187,28 @@ class TestBadInput:
             loader(source, "predict", "predict")
 
 
-def run_two_ranks(processor, shards, out):
-    """Run recorder.py in two processes; gives what each of them saw."""
-    launch = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
-    done = subprocess.run(
-        [sys.executable, *launch, str(TESTS / "recorder.py"), processor, str(shards), str(out)],
-        env=os.environ | {"OMP_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-3000:]
-    return [json.loads((out / f"rank{rank}.json").read_text()) for rank in range(2)]
-
-
-def test_two_processes_see_the_halves_of_what_one_sees(processor, shards, tasks, data, tmp_path):
-    first, second = run_two_ranks(processor, shards, tmp_path)
-    alone = Recorder()
-    source = data(prompts_per_iteration=8, test_tasks=tasks())
-    trainer(**iterations(5)).fit(alone, datamodule=source)
-    trainer().test(alone, datamodule=source, verbose=False)
-    halves = zip(first["fit"], second["fit"], strict=True)
-    assert [one + other for one, other in halves] == alone.seen["fit"][:3]
-    assert first["position"] == second["position"] == {"iteration": 3}
-    own, other = ([key for batch in one["test"] for key in batch] for one in (first, second))
-    assert sorted(own + other) == sorted(key for batch in alone.seen["test"] for key in batch)
-    # A checkpoint of two ranks goes on in one.
-    resumed = Recorder()
-    trainer(**iterations(5)).fit(
-        resumed, datamodule=data(prompts_per_iteration=8), ckpt_path=tmp_path / "two-ranks.ckpt"
-    )
-    assert resumed.seen["fit"] == alone.seen["fit"][3:]
+def test_settings_of_videos_and_of_the_cache_come_from_yaml(processor, shards):
+    parser = ArgumentParser()
+    parser.add_subclass_arguments(L.LightningDataModule, "data")
+    given = {
+        "class_path": "datamodules.ReasoningDataModule",
+        "init_args": {
+            "processor": processor,
+            "tasks": [
+                {
+                    "name": "few",
+                    "shards": [f"{shards}/few-*.tar"],
+                    "verifier": {"class_path": "sapo_vl.verifiers.NumberVerifier"},
+                }
+            ],
+            "video": {"fps": 1, "max_frames": 8},
+            "shard_cache": {"folder": "somewhere"},
+            "max_skipped_share": 0.5,
+        },
+    }
+    config = parser.parse_object({"data": given})
+    source = parser.instantiate_classes(config).data
+    assert (source.video.fps, source.video.max_frames, source.video.min_frames) == (1, 8, 4)
+    assert (source.shard_cache.folder, source.budget.share) == ("somewhere", 0.5)
+    source.setup("fit")
+    assert len(source.train_dataloader().dataset) == 5

@@ -171,7 +171,9 @@ def test_numbers_as_answers_become_text():
         ("image_count", {"question": "<image1> or <image3>?"}),
         ("image_count", {"question": "<image1> or <image1>?"}),
         ("image_count", {"messages": [{"role": "user", "content": "no part"}]}),
-        ("unknown_media", {"messages": [{"role": "user", "content": [{"type": "video"}]}]}),
+        ("image_count", {"messages": [{"role": "user", "content": [{"type": "video"}]}]}),
+        ("unknown_media", {"messages": [{"role": "user", "content": [{"type": "audio"}]}]}),
+        ("unknown_media", {"messages": [{"role": "user", "content": [{"type": ["image"]}]}]}),
     ],
 )
 def test_a_bad_field_has_a_fixed_name(why, change):

@@ -8,9 +8,10 @@ import pytest
 from PIL import Image
 
 from datamodules.shards import ShardIndex, check_shards, expand_shards, write_shards
-from datamodules.sources import easy_vqa, folder
-from datamodules.sources.catalogue import PUBLIC_SETS, SOURCES, Request, shard_sets
-from datamodules.sources.folder import FolderSet
+from datamodules.sources import easy_vqa, table
+from datamodules.sources.catalogue import SOURCES, Request, locate, shard_sets
+from datamodules.sources.described import TableSet
+from datamodules.sources.public import PUBLIC_SETS
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"
@@ -31,7 +32,7 @@ def write_rows(tmp_path, *rows):
 def one(tmp_path, row, **described):
     (tmp_path / "1.png").write_bytes(picture())
     path = write_rows(tmp_path, {"question": "Q?", "answer": "3", "image": "1.png", **row})
-    (sample,) = folder.samples(path, FolderSet(name="mine", **described))
+    (sample,) = table.samples(path, TableSet(name="mine", **described))
     return sample
 
 
@@ -49,7 +50,7 @@ def test_a_users_own_lines(tmp_path):
         {"question": "Text?", "answer": "3", "response": "So 3.", "max_pixels": 99, "level": 1},
     ]
     path = write_rows(tmp_path, *rows)
-    shards = write_shards(folder.samples(path), tmp_path / "out", "mine")
+    shards = write_shards(table.samples(path), tmp_path / "out", "mine")
     index = ShardIndex([str(shard) for shard in shards])
     assert [key.split("#")[1] for key in index.keys] == ["v1_5_x", "000003"]
     assert sorted(index.read(0)) == ["0.jpg", "1.png", "json"]
@@ -85,7 +86,9 @@ def test_the_answer_of_a_choice_is_its_label(tmp_path, answer, options, form, la
         ({"answer": None}, "answer", "as a text"),
         ({"options": "AB"}, "options", "list of texts"),
         ({"image": "2.png"}, "image", "relative to the JSONL file"),
-        ({"image": {"path": "1.png"}}, "image", "a path or a list"),
+        ({"image": {"name": "1.png"}}, "image", "a path or a list"),
+        ({"image": 3}, "image", "a path or a list"),
+        ({"image": {"path": "2.png"}}, "image", "relative to the JSONL file"),
         ({"image": "samples.jsonl"}, "image", "convert it to PNG"),
         ({"question": None}, "question", "write a text"),
     ],
@@ -96,34 +99,49 @@ def test_errors_name_file_line_field_and_mend(tmp_path, row, field, mend):
     bad = {name: value for name, value in {**good, **row}.items() if value is not None}
     path = write_rows(tmp_path, good, bad)
     with pytest.raises(ValueError, match=rf'samples\.jsonl, line 2, field "{field}": .*{mend}'):
-        list(folder.samples(path))
+        list(table.samples(path))
 
 
 def test_a_broken_line_is_named(tmp_path):
     with pytest.raises(ValueError, match=r"line 1.*one object a line"):
-        list(folder.samples(write_rows(tmp_path, "{")))
+        list(table.samples(write_rows(tmp_path, "{")))
     with pytest.raises(ValueError, match=r"line 1.*one object a line"):
-        list(folder.samples(write_rows(tmp_path, "[3]")))
+        list(table.samples(write_rows(tmp_path, "[3]")))
 
 
 def test_ids_that_fall_together_are_an_error(tmp_path):
     rows = [{"id": name, "question": "Q?", "answer": "3"} for name in ("a.b", "a_b")]
     with pytest.raises(ValueError, match=r"a_b.*there twice"):
-        write_shards(folder.samples(write_rows(tmp_path, *rows)), tmp_path, "mine")
+        write_shards(table.samples(write_rows(tmp_path, *rows)), tmp_path, "mine")
 
 
 def test_locate(tmp_path):
     path = write_rows(tmp_path, "{}")
-    assert folder.locate(path) == folder.locate(tmp_path) == path
-    assert folder.locate(tmp_path.parent, tmp_path.name) == path
+    assert locate(path) == locate(tmp_path) == (path,)
+    assert locate(tmp_path.parent, tmp_path.name) == (path,)
+    assert locate(f"{tmp_path}/*.jsonl") == (path,)
     with pytest.raises(FileNotFoundError, match=r"samples\.jsonl"):
-        folder.locate(tmp_path / "no", "x")
+        locate(tmp_path / "no", "x")
 
 
-@pytest.mark.parametrize("described", PUBLIC_SETS, ids=lambda described: described.name)
+def test_locate_takes_the_files_of_the_split(tmp_path):
+    names = ["train-00000-of-00002", "train-00001-of-00002", "validation-00000-of-00001"]
+    (tmp_path / "data").mkdir()
+    for name in names:
+        (tmp_path / "data" / f"{name}.parquet").touch()
+    assert [path.stem for path in locate(tmp_path, "x", "train")] == names[:2]
+    assert [path.stem for path in locate(tmp_path, "x", "val")] == names[2:]
+    with pytest.raises(FileNotFoundError, match="a glob"):
+        locate(tmp_path, "x", "test")
+    (tmp_path / "x_test.tsv").touch()
+    assert [path.name for path in locate(tmp_path, "x", "test")] == ["x_test.tsv"]
+
+
+PREPARED = [one for one in PUBLIC_SETS if (DATA / one.name / "samples.jsonl").is_file()]
+
+
+@pytest.mark.parametrize("described", PREPARED, ids=lambda described: described.name)
 def test_public_sets_become_clean_shards(tmp_path, described):
-    if not (DATA / described.name).is_dir():
-        pytest.skip(f"the prepared set {described.name} is not beside this checkout")
     ((name, samples),) = shard_sets(described.name, Request(data=DATA, count=60))
     samples = list(samples)
     assert name == f"{described.name}-{described.split}"
@@ -140,10 +158,10 @@ def test_public_sets_become_clean_shards(tmp_path, described):
 def test_every_line_of_the_public_sets_has_its_label():
     if not DATA.is_dir():
         pytest.skip("the prepared sets are not beside this checkout")
-    for described in PUBLIC_SETS:
-        path = folder.locate(DATA, described.name)
+    for described in PREPARED:
+        (path,) = locate(DATA, described.name)
         rows = [json.loads(line) for line in path.read_text().splitlines()]
-        samples = list(folder.samples(path, described))
+        samples = list(table.samples(path, described))
         assert len(samples) == len(rows)
         for row, sample in zip(rows, samples, strict=True):
             if row.get("options") and described.answers == "text":

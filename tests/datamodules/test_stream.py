@@ -197,7 +197,7 @@ BAD = {
     "missing_question": [("bad.json", b'{"answer": "1"}')],
     "unusable_reference": [("bad.json", row("many"))],
     "image_count": [("bad.json", row(question="<image1> <image2>")), ("bad.png", png())],
-    "unknown_media": [("bad.json", row()), ("bad.mp4", b"...")],
+    "unknown_media": [("bad.json", row()), ("bad.gif", b"...")],
     "undecodable_media": [("bad.json", row()), ("bad.png", header_only(64, 64))],
     "too_long": [("bad.json", row(question="Q?" * 3000)), ("bad.png", png())],
 }

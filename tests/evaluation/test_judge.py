@@ -5,7 +5,7 @@ import torch
 
 from sapo_vl.evaluation import answers_of, judge
 from sapo_vl.types import Prompt, Rollout, Verdict
-from sapo_vl.verifiers import NumberVerifier
+from sapo_vl.verifiers import NumberVerifier, VerifierPool
 
 
 def rollout(texts: list[str]) -> Rollout:
@@ -46,3 +46,12 @@ def test_a_verifier_that_raises_scores_zero_and_says_so() -> None:
 def test_a_prompt_without_verifier_is_named() -> None:
     with pytest.raises(ValueError, match="shard#7 of task 'x' has no verifier"):
         judge([Prompt(reference="1", key="shard#7", task="x")], rollout(["a", "b"]))
+
+
+def test_a_pool_gives_the_same_verdicts() -> None:
+    prompts = [Prompt(reference=r, verifier=NumberVerifier(), key=r) for r in ("3", "4")]
+    drawn = rollout([r"\boxed{3}", r"\boxed{4}", r"\boxed{4}", "none"])
+    with VerifierPool(workers=1) as pool:
+        assert judge(prompts, drawn, pool) == judge(prompts, drawn)
+        with pytest.raises(ValueError, match="shard#7 of task 'x' has no verifier"):
+            judge([Prompt(reference="1", key="shard#7", task="x")], rollout(["a", "b"]), pool)

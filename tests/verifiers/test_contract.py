@@ -9,10 +9,34 @@ import pytest
 from jsonargparse import ArgumentParser
 
 from sapo_vl.types import Prompt, Verdict, Verifier
-from sapo_vl.verifiers import FORMS, VERIFIERS
+from sapo_vl.verifiers import EXTRA, FORMS, OFFICIAL, TRAINING, VERIFIERS
 
-REFERENCE = {"math": r"\frac{1}{2}", "choice": "B", "number": "3", "yes_no": "no", "text": "red"}
-WRONG = {"math": "2", "choice": "A", "number": "4", "yes_no": "yes", "text": "blue"}
+GRID = '{"House 1": {"Name": "%s"}}'
+REFERENCE = {
+    "math": r"\frac{1}{2}",
+    "choice": "B",
+    "number": "3",
+    "yes_no": "no",
+    "text": "red",
+    "box": "[100, 200, 300, 400]",
+    "point": "[100, 200]",
+    "grid": GRID % "Eric",
+    "anls": "red",
+    "chart": "30%",
+}
+RIGHT = REFERENCE | {"grid": f'{{"solution": {GRID % "Eric"}}}'}
+WRONG = {
+    "math": "2",
+    "choice": "A",
+    "number": "4",
+    "yes_no": "yes",
+    "text": "blue",
+    "box": "[600, 600, 700, 700]",
+    "point": "[600, 600]",
+    "grid": f'{{"solution": {GRID % "Bob"}}}',
+    "anls": "blue",
+    "chart": "40%",
+}
 WRAP = {
     "boxed": r"so \boxed{%s}",
     "answer_tag": "so <answer>%s</answer>",
@@ -20,7 +44,7 @@ WRAP = {
     "whole": "%s",
 }
 
-names = pytest.mark.parametrize("name", list(VERIFIERS))
+names = pytest.mark.parametrize("name", list(REFERENCE))
 
 
 def prompt_for(name: str) -> Prompt:
@@ -29,7 +53,10 @@ def prompt_for(name: str) -> Prompt:
 
 
 def test_the_promised_names() -> None:
-    assert list(VERIFIERS) == ["math", "choice", "number", "yes_no", "text"]
+    promised = "math choice number yes_no text box point grid".split()
+    assert list(TRAINING) == [*promised, "anls", "chart", "format"]
+    assert list(VERIFIERS) == [*TRAINING, *EXTRA, *OFFICIAL]
+    assert set(TRAINING) == {*REFERENCE, "format"}
 
 
 @names
@@ -37,20 +64,24 @@ def test_the_promised_names() -> None:
 def test_every_form_scores_right_and_wrong(name: str, form: str) -> None:
     verifier = VERIFIERS[name](form=form)
     assert isinstance(verifier, Verifier)
-    right = verifier(prompt_for(name), WRAP[form] % REFERENCE[name])
-    assert right == Verdict(score=1.0, extracted=REFERENCE[name], reason=right.reason)
+    right = verifier(prompt_for(name), WRAP[form] % RIGHT[name])
+    shown = REFERENCE if name == "grid" else RIGHT  # the grid alone, without what stands around it
+    assert right == Verdict(
+        score=1.0, extracted=shown[name], reason=right.reason, parts=right.parts
+    )
     assert right.reason
     wrong = verifier(prompt_for(name), WRAP[form] % WRONG[name])
-    assert (wrong.score, wrong.status, wrong.extracted) == (0, "ok", WRONG[name])
+    assert (wrong.score, wrong.status) == (0, "ok")
+    assert wrong.extracted
 
 
 @names
 def test_no_answer_is_said(name: str) -> None:
     for response in ("", "no box", r"\boxed{", r"\boxed{}"):
-        verdict = VERIFIERS[name]()(prompt_for(name), response)
+        verdict = VERIFIERS[name](form="boxed")(prompt_for(name), response)
         assert (verdict.score, verdict.status, verdict.extracted) == (0, "no_answer", None)
-    boxed = rf"\boxed{{{REFERENCE[name]}}}"
-    thinking = VERIFIERS[name](thinking=True)
+    boxed = rf"\boxed{{{RIGHT[name]}}}"
+    thinking = VERIFIERS[name](form="boxed", thinking=True)
     assert thinking(prompt_for(name), boxed).status == "no_answer"
     assert thinking(prompt_for(name), f"</think>{boxed}").score == 1
 
@@ -60,7 +91,7 @@ def test_a_copy_through_pickle_scores_the_same(name: str) -> None:
     verifier = VERIFIERS[name](form="whole")
     copy = pickle.loads(pickle.dumps(verifier))
     assert copy == verifier
-    assert copy(prompt_for(name), REFERENCE[name]).score == 1
+    assert copy(prompt_for(name), RIGHT[name]).score == 1
 
 
 @names
@@ -68,6 +99,8 @@ def test_references_are_checked(name: str) -> None:
     verifier = VERIFIERS[name]()
     assert verifier.check_reference(prompt_for(name)) is None
     assert verifier.check_reference(Prompt(reference=""))
+    verdict = verifier(Prompt(reference=""), r"\boxed{3}")
+    assert (verdict.score, verdict.status) == (0, "unparsable_reference")
 
 
 @names
@@ -82,7 +115,7 @@ def test_yaml_names_a_verifier_by_its_class(name: str) -> None:
     parser.add_argument("--verifier", type=Verifier)
     kind = VERIFIERS[name]
     given: dict[str, Any] = {
-        "class_path": f"{kind.__module__}.{kind.__name__}",
+        "class_path": f"sapo_vl.verifiers.{kind.__name__}",
         "init_args": {"form": "whole", "thinking": True},
     }
     config = parser.parse_object({"verifier": given})

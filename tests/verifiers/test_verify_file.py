@@ -56,6 +56,54 @@ def test_what_else_a_line_holds_is_meta(tmp_path: Path) -> None:
     assert read(target)[0]["score"] == 1
 
 
+def test_a_reference_may_be_a_list_or_an_object(tmp_path: Path) -> None:
+    target = tmp_path / "out.jsonl"
+    box = {"id": 1, "response": "[1, 2, 30, 40]", "reference": [1, 2, 30, 40]}
+    assert main(["--verifier", "box", str(write(tmp_path / "box", box)), str(target)]) == 0
+    assert read(target)[0]["score"] == 1
+    grid = {"House 1": {"Name": "Eric"}}
+    record = {"id": 1, "response": json.dumps({"solution": grid}), "reference": grid}
+    assert main(["--verifier", "grid", str(write(tmp_path / "grid", record)), str(target)]) == 0
+    assert read(target)[0]["score"] == 1
+    texts = {"id": 1, "response": r"\boxed{grey}", "reference": ["gray", "grey"]}
+    assert main(["--verifier", "text", str(write(tmp_path / "text", texts)), str(target)]) == 0
+    assert read(target)[0]["score"] == 1
+
+
+def test_other_arguments_are_set_by_name(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = {
+        "id": 1,
+        "response": "[1, 2, 30, 40]",
+        "reference": [1, 2, 30, 35],
+        "size": [640, 480],
+    }
+    source, target = write(tmp_path / "in.jsonl", record), tmp_path / "out.jsonl"
+    given = ["--verifier", "box", "--set", "coords=pixels", "--set", "score=accuracy"]
+    assert main([*given, "--set", "threshold=0.9", str(source), str(target)]) == 0
+    assert read(target)[0]["score"] == 0
+    for wrong, message in (
+        (["--set", "colour=red"], "box has no colour"),
+        (["--set", "coords"], "NAME=VALUE"),
+        (["--set", "coords=feet"], "coords is 'feet'"),
+        (["--workers", "-1"], "workers is -1"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["--verifier", "box", *wrong, str(source), str(target)])
+        assert message in capsys.readouterr().err
+
+
+def test_workers_judge_within_a_limit(tmp_path: Path) -> None:
+    records = [{"id": i, "response": rf"\boxed{{{i}}}", "reference": i} for i in range(50)]
+    source = write(tmp_path / "in.jsonl", *records)
+    here, there = tmp_path / "here.jsonl", tmp_path / "there.jsonl"
+    assert main(["--verifier", "math", str(source), str(here)]) == 0
+    limits = ["--workers", "1", "--seconds", "5", "--memory", "512"]
+    assert main(["--verifier", "math", *limits, str(source), str(there)]) == 0
+    assert there.read_text() == here.read_text()
+
+
 @pytest.mark.parametrize(
     ("line", "message"),
     [
@@ -63,7 +111,7 @@ def test_what_else_a_line_holds_is_meta(tmp_path: Path) -> None:
         ("[1]", "holds list, not an object"),
         ('{"id": 1, "response": "x"}', "lacks reference"),
         ('{"id": 1, "response": null, "reference": "x"}', "response must be a string"),
-        ('{"id": 1, "response": "x", "reference": ["x"]}', "reference must be"),
+        ('{"id": 1, "response": "x", "reference": null}', "reference must be"),
         ('{"id": 1, "response": "x", "reference": "x", "options": "AB"}', "options must"),
         ("[" * 100_000, "line 3"),
         ("\udcff", "line 3"),

@@ -1,6 +1,46 @@
-"""The official scorers of benchmarks, as verifiers; one file per rule."""
+"""The official scorers of benchmarks, as verifiers; one file per rule.
 
-OFFICIAL: dict[str, type] = {}
-EXTRA: dict[str, type] = {}
+They answer "what would the benchmark's own script say", oddities included, so that scores can be
+compared with published ones. None of them is a training reward: each accepts answers that a policy
+would learn to give. What officially is drawn at random counts as wrong here. A response is cut at
+the last ``</think>`` first, as the harnesses around the scripts do.
+"""
 
-__all__ = ["EXTRA", "OFFICIAL"]
+from sapo_vl.verifiers.code import CodeVerifier
+from sapo_vl.verifiers.official.chartqa import ChartQAOfficial
+from sapo_vl.verifiers.official.docvqa import DocVQAAnls
+from sapo_vl.verifiers.official.emma import EmmaFast
+from sapo_vl.verifiers.official.livecodebench import LiveCodeBenchOfficial
+from sapo_vl.verifiers.official.mathvision import MathVisionOfficial
+from sapo_vl.verifiers.official.mathvista import MathVistaOfficial
+from sapo_vl.verifiers.official.mmmu import MMMUOfficial
+from sapo_vl.verifiers.official.refcoco import RefCOCOOfficial
+from sapo_vl.verifiers.official.zebralogic import ZebraLogicOfficial
+
+OFFICIAL: dict[str, type] = {
+    "mathvision_official": MathVisionOfficial,
+    "mathvista_official": MathVistaOfficial,
+    "mmmu_official": MMMUOfficial,
+    "chartqa_official": ChartQAOfficial,
+    "docvqa_anls": DocVQAAnls,
+    "emma_fast": EmmaFast,
+    "zebralogic": ZebraLogicOfficial,
+    "livecodebench": LiveCodeBenchOfficial,
+    "refcoco": RefCOCOOfficial,
+}
+EXTRA: dict[str, type] = {"code": CodeVerifier}
+
+__all__ = [
+    "EXTRA",
+    "OFFICIAL",
+    "ChartQAOfficial",
+    "CodeVerifier",
+    "DocVQAAnls",
+    "EmmaFast",
+    "LiveCodeBenchOfficial",
+    "MMMUOfficial",
+    "MathVisionOfficial",
+    "MathVistaOfficial",
+    "RefCOCOOfficial",
+    "ZebraLogicOfficial",
+]

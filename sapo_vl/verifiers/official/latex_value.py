@@ -10,9 +10,12 @@ import re
 from functools import lru_cache
 
 import sympy  # type: ignore[import-untyped]
-from latex2sympy2_extended import latex2sympy  # type: ignore[import-untyped]
+from latex2sympy2_extended import latex2sympy
 
+from sapo_vl.verifiers import math_no_eval
 from sapo_vl.verifiers.math_guard import MAX_CHARS, why_refused
+
+math_no_eval.install()
 
 _COMMAND = re.compile(r"\\[A-Za-z]+")
 _LETTER = re.compile(r"[^\W\d_]")

@@ -43,12 +43,13 @@ class MathVisionOfficial:
         if text is None:
             return Verdict(score=0.0, status="no_answer", reason="the reasoning never ends")
         answer = find_answer(text)
+        if not answer:
+            return Verdict(score=0.0, status="no_answer", reason="nothing is left of the response")
         wanted = [prompt.reference, prompt.options.get(prompt.reference, "")]
         right = any(same_answer(answer, reference) for reference in wanted)
         shown = answer[:_MAX_SHOWN]
         reason = f"{shown!r} {'counts' if right else 'does not count'} as {prompt.reference!r}"
-        status = "ok" if answer.strip() else "no_answer"
-        return Verdict(score=float(right), extracted=shown or None, status=status, reason=reason)
+        return Verdict(score=float(right), extracted=shown, reason=reason)
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""

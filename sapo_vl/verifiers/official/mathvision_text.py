@@ -5,8 +5,10 @@ Every step is a linear scan of the text, so the longest response is cheap.
 
 from __future__ import annotations
 
+from sapo_vl.verifiers.official.plain_float import is_float
+
 _LETTERS = "ABCDE"
-_MAX_NUMBER = 400  # characters; a longer run of digits is no float
+_MAX_FRACTION = 400  # characters
 _FLAGS = ("final answer is", "answer is", "correct answer is", "answer should be")
 _DROPPED_EARLY = (" ", r"\,")
 _DROPPED_LATE = (
@@ -40,17 +42,6 @@ def find_answer(response: str) -> str:
         for letter in _LETTERS.lower():
             text = text.replace(f"{left}{letter}{right}", letter)
     return text.rstrip(".").lstrip(":").strip()
-
-
-def is_float(text: str) -> bool:
-    """Return whether Python's ``float`` reads the text, as the official script asks."""
-    if len(text) > _MAX_NUMBER:
-        return False
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
 
 
 def _letter_or_number(text: str) -> str:
@@ -131,7 +122,7 @@ def _braced_fractions(text: str) -> str:
 
 def _slash_fraction(text: str) -> str:
     above, slash, below = text.partition("/")
-    if not slash or len(text) > _MAX_NUMBER:
+    if not slash or len(text) > _MAX_FRACTION:
         return text
     try:
         plain = f"{int(above)}/{int(below)}" == text

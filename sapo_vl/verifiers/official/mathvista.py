@@ -10,7 +10,7 @@ from typing import Any
 from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
 from sapo_vl.verifiers.official.edit_distance import edit_distance
-from sapo_vl.verifiers.official.mathvision_text import is_float
+from sapo_vl.verifiers.official.plain_float import is_float
 
 _LETTER = re.compile(r"\(([A-Za-z])\)")
 _MAX_CHARS = 2000
@@ -94,4 +94,6 @@ def read_value(answer: str, meta: Mapping[str, Any]) -> str | None:
     value = float(answer) if is_float(answer) else _LARGEST
     if not abs(value) < _LARGEST:  # infinite, nan or unreadable: no number in the original either
         return None
-    return str(int(value)) if kind == "integer" else str(round(value, int(float(meta["precision"]))))
+    return (
+        str(int(value)) if kind == "integer" else str(round(value, int(float(meta["precision"]))))
+    )

@@ -1,0 +1,266 @@
+"""Keep the prompts a model solves sometimes: drop what it always or never solves.
+
+The answers are the lines an evaluation writes (``samples.jsonl``): ``key`` names the sample,
+``responses[].score`` says how good each response was. A kept sample's JSON gets ``pass_rate`` (the
+mean score) and ``pass_n`` (of how many responses).
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from datamodules.manifest import build_manifest, manifest_of_shard
+from datamodules.partial import Partial, publish
+from datamodules.samples import read_sample
+from datamodules.shard_check import find_shards
+from datamodules.shard_index import ShardIndex
+from datamodules.sources.described import TableSet
+from datamodules.sources.table import Refusal
+
+# A verifier that failed says nothing about the response.
+_UNJUDGED = ("error", "unparsable_reference")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassFilter:
+    """Which samples stay.
+
+    Args:
+        min_pass: smallest pass rate that stays; the default drops what is never solved.
+        max_pass: largest pass rate that stays; the default drops what is always solved.
+        unanswered: what becomes of a sample without a judged response.
+        sampling: use only answers drawn with the sampling of this name; "": there is only one.
+
+    Raises:
+        ValueError: bounds out of order.
+    """
+
+    min_pass: float = 1e-6
+    max_pass: float = 1 - 1e-6
+    unanswered: Literal["keep", "drop"] = "drop"
+    sampling: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.min_pass <= self.max_pass <= 1:
+            raise ValueError(
+                f"--min-pass is {self.min_pass} and --max-pass {self.max_pass}; they must lie in"
+                " [0, 1], the smaller one first"
+            )
+
+
+def filter_shards(
+    shards: str | Path,
+    answers: Sequence[str | Path],
+    out_dir: str | Path,
+    rule: PassFilter | None = None,
+    *,
+    max_samples: int = 10_000,
+    max_bytes: int = 1_000_000_000,
+) -> dict[str, Any]:
+    """Write the samples that stay into new shards of the same names in another folder.
+
+    Args:
+        shards: a folder of shards, or a pattern.
+        answers: ``samples.jsonl`` files of an evaluation on these shards.
+        out_dir: where to; must not be the folder of the shards.
+        rule: which samples stay.
+        max_samples: a shard holds at most this many samples.
+        max_bytes: a shard is closed before its content passes this size.
+
+    Returns:
+        ``kept``, ``dropped`` (too_hard, too_easy, unanswered -> number), ``unanswered_kept``,
+        ``unmatched_answers`` (keys that no shard has) and ``sets`` (the manifests).
+
+    Raises:
+        ValueError: answers that can't be read or used, or nothing stays.
+    """
+    rule = rule or PassFilter()
+    out = Path(out_dir)
+    paths = [Path(path) for path in find_shards(shards)[0]]
+    if out.resolve() in {path.parent.resolve() for path in paths}:
+        raise ValueError(f"{out} holds the shards themselves; give another folder to write to")
+    rates = _Rates(answers, rule.sampling)
+    sets: dict[str, list[Path]] = {}
+    for path in paths:
+        sets.setdefault(path.stem.rpartition("-")[0] or path.stem, []).append(path)
+    out.mkdir(parents=True, exist_ok=True)
+    made = [
+        _filter_set(name, group, rates, out, rule, max_samples, max_bytes)
+        for name, group in sets.items()
+    ]
+    return {
+        "kept": sum(manifest["samples"] for manifest in made),
+        "dropped": dict(sum((Counter(one["filter"]["dropped"]) for one in made), Counter())),
+        "unanswered_kept": sum(one["filter"]["unanswered_kept"] for one in made),
+        "unmatched_answers": rates.unused(),
+        "sets": made,
+    }
+
+
+def _filter_set(
+    name: str,
+    paths: list[Path],
+    rates: _Rates,
+    out: Path,
+    rule: PassFilter,
+    max_samples: int,
+    max_bytes: int,
+) -> dict[str, Any]:
+    partial = Partial(out, name, digest="")
+    unanswered_kept = 0
+    try:
+        partial.add_writer(name, "", max_samples=max_samples, max_bytes=max_bytes)
+        for place, (key, fields) in enumerate(_raw_samples(paths)):
+            rate, n = rates.of(key)
+            why = _why_dropped(rate, n, rule)
+            if why:
+                detail = f"{n} responses" if rate is None else f"pass rate {rate:.3f} of {n}"
+                partial.refused[place] = Refusal(why=why, where=key, detail=detail)
+                continue
+            unanswered_kept += rate is None
+            marked = _mark(fields, rate, n)
+            partial.add(name, key.partition("#")[2], marked, read_sample(marked, key=key))
+        partial.finish()
+        dropped = dict(sorted(Counter(one.why for one in partial.refused.values()).items()))
+        if not partial.tallies[name].samples:
+            raise ValueError(
+                f"{name}: no sample stays ({dropped}); look at the bounds, and at whether the"
+                " answers belong to these shards"
+            )
+        manifest = _manifest(partial, name, manifest_of_shard(paths[0]))
+        manifest["filter"] = {
+            "answers": [path.name for path in rates.files],
+            "min_pass": rule.min_pass,
+            "max_pass": rule.max_pass,
+            "sampling": rates.sampling,
+            "dropped": dropped,
+            "unanswered_kept": unanswered_kept,
+        }
+        publish(partial, [manifest])
+    finally:
+        partial.close()
+    return manifest
+
+
+def _manifest(partial: Partial, name: str, before: Mapping[str, Any]) -> dict[str, Any]:
+    """Describe the new shards; origin and licence are those of the old ones."""
+    source = before.get("source", {})
+    return build_manifest(
+        name,
+        partial.shards(name),
+        partial.tallies[name],
+        described=TableSet(
+            name=source.get("name", name),
+            origin=source.get("origin", ""),
+            licence=before.get("licence", ""),
+            evaluation_only=bool(before.get("evaluation_only")),
+        ),
+        refused=partial.refused.values(),
+        options=before.get("options", {}),
+    )
+
+
+def _why_dropped(rate: float | None, n: int, rule: PassFilter) -> str:
+    if rate is None:
+        return "unanswered" if rule.unanswered == "drop" else ""
+    if rate < rule.min_pass:
+        return "too_hard"
+    return "too_easy" if rate > rule.max_pass else ""
+
+
+def _raw_samples(paths: Iterable[Path]) -> Iterator[tuple[str, dict[str, bytes]]]:
+    index = ShardIndex([str(path) for path in paths])
+    for i, key in enumerate(index.keys):
+        yield key, index.read(i)
+
+
+def _mark(fields: Mapping[str, bytes], rate: float | None, n: int) -> dict[str, bytes]:
+    if rate is None:
+        return dict(fields)
+    data = {**json.loads(fields["json"]), "pass_rate": round(rate, 6), "pass_n": n}
+    return {**fields, "json": json.dumps(data, ensure_ascii=False).encode()}
+
+
+class _Rates:
+    """Scores by sample, out of the lines of an evaluation."""
+
+    def __init__(self, files: Sequence[str | Path], sampling: str) -> None:
+        self.files = [Path(file) for file in files]
+        self._scores: dict[str, list[float]] = {}
+        self._labels: dict[
+            str, set[str]
+        ] = {}  # "<file name>#<key>" -> the whole keys it stands for
+        self._used: set[str] = set()
+        names: set[str] = set()
+        for file in self.files:
+            for where, record in _records(file):
+                drawn = str(record.get("sampling", ""))
+                if sampling and drawn != sampling:
+                    continue
+                names.add(drawn)
+                self._add(where, record)
+        if len(names) > 1:
+            raise ValueError(
+                f"the answers were drawn in several ways ({', '.join(sorted(names))}); choose one:"
+                " --sampling NAME"
+            )
+        if not self._scores:
+            chosen = f" drawn with {sampling!r}" if sampling else ""
+            raise ValueError(f"no answers{chosen} in {', '.join(map(str, self.files))}")
+        self.sampling = names.pop()
+
+    def _add(self, where: str, record: Mapping[str, Any]) -> None:
+        key, responses = record.get("key"), record.get("responses")
+        if not isinstance(key, str) or not isinstance(responses, list):
+            raise ValueError(
+                f'{where}: no "key" and "responses"; give the samples.jsonl of an evaluation'
+            )
+        scores = self._scores.setdefault(_short(key), [])
+        self._labels.setdefault(_short(key), set()).add(key)
+        for response in responses:
+            score = response.get("score") if isinstance(response, dict) else None
+            if isinstance(score, int | float) and response.get("status") not in _UNJUDGED:
+                scores.append(float(score))
+
+    def of(self, key: str) -> tuple[float | None, int]:
+        """Give the mean score of a sample and of how many responses; None: there is none."""
+        short = _short(key)
+        if len(self._labels.get(short, ())) > 1:
+            raise ValueError(
+                f"the answers speak of several samples called {short}:"
+                f" {', '.join(sorted(self._labels[short]))}; filter one set at a time, with its own"
+                " answers"
+            )
+        self._used.add(short)
+        scores = self._scores.get(short, [])
+        return (sum(scores) / len(scores), len(scores)) if scores else (None, 0)
+
+    def unused(self) -> int:
+        """Count the answered samples that nobody asked for."""
+        return len(self._scores.keys() - self._used)
+
+
+def _short(key: str) -> str:
+    """Give a key without the folder: where two shards share a name, a run keeps their folders."""
+    shard, mark, name = key.rpartition("#")
+    return f"{Path(shard).name}{mark}{name}"
+
+
+def _records(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
+    with file.open("rb") as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip():
+                continue
+            where = f"{file}, line {number}"
+            try:
+                record = json.loads(line)
+            except (ValueError, RecursionError) as error:
+                raise ValueError(f"{where}: no JSON ({error})") from None
+            if not isinstance(record, dict):
+                raise ValueError(f"{where}: holds a {type(record).__name__}, not an object")
+            yield where, record

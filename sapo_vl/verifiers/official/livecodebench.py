@@ -1,0 +1,72 @@
+"""The official rule of LiveCodeBench, in our sandbox."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sapo_vl.types import Prompt, Verdict
+from sapo_vl.verifiers.code import MAX_CODE
+from sapo_vl.verifiers.code_answer import last_fenced_lines
+from sapo_vl.verifiers.code_run import run_tests
+from sapo_vl.verifiers.code_tests import read_tests
+from sapo_vl.verifiers.extraction import after_thinking
+from sapo_vl.verifiers.sandbox import Sandbox
+
+_MAX_SHOWN = 2000
+_MORE_SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class LiveCodeBenchOfficial:
+    """Score a response as LiveCodeBench does: 1 where every test passes.
+
+    The code is what stands between the last two lines with a fence, **whatever it is**: a block
+    with an example output after the code replaces it. Outputs are compared line by line, then as
+    decimals without any tolerance; each test has six seconds.
+
+    Not kept is the runner, which executes code in its own process with a mocked standard input:
+    there a solution can read the expected output or patch the comparison, and honest programs that
+    iterate ``sys.stdin``, read ``open(0)`` or use ``global`` fail. Here those cheats fail and those
+    programs pass, so scores may differ from published ones by such programs.
+
+    Args:
+        thinking: the model reasons before ``</think>``; only what follows it is scored.
+        sandbox: isolation and limits.
+    """
+
+    thinking: bool = False
+    sandbox: Sandbox = field(default_factory=Sandbox)
+
+    def __call__(self, prompt: Prompt, response: str) -> Verdict:
+        """Score ``response`` 1.0 or 0.0.
+
+        Raises:
+            SandboxError: the configured isolation cannot be had.
+        """
+        try:
+            tests = read_tests(prompt)
+        except ValueError as error:
+            return Verdict(score=0.0, status="unparsable_reference", reason=str(error))
+        text = after_thinking(response, self.thinking)
+        code = last_fenced_lines(text) if text is not None else None
+        if code is None:
+            return Verdict(score=0.0, status="no_answer", reason="no fenced block of code")
+        shown = code[:_MAX_SHOWN]
+        if len(code) > MAX_CODE:
+            reason = f"the code has {len(code)} characters, over {MAX_CODE}"
+            return Verdict(score=0.0, extracted=shown, reason=reason)
+        total = (self.sandbox.seconds + 1) * len(tests.inputs) + _MORE_SECONDS
+        passed = run_tests(
+            code, tests, self.sandbox, rel_tol=0.0, run_all=False, total_seconds=total
+        )
+        reason = f"{passed.count} of {passed.of} tests pass; {passed.reason}"
+        score = float(passed.count == passed.of)
+        return Verdict(score=score, extracted=shown, reason=reason)
+
+    def check_reference(self, prompt: Prompt) -> str | None:
+        """Say what makes the tests unusable; None where they are fine."""
+        try:
+            read_tests(prompt)
+        except ValueError as error:
+            return str(error)
+        return None

@@ -1,0 +1,105 @@
+"""Time and memory of ours against repeated prompts and TRL: bench.py [--quick] --json FILE.
+
+Same random weights, pictures, group size, threads and dtype; interleaved repetitions. Without
+further options: P about 313, C=64, G=8 and the large case P about 1300, C=256, G=8.
+"""
+
+import argparse
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from sapo_vl.bench.cases import DEFAULT, LARGE, Case, ModelSpec, grid
+from sapo_vl.bench.machine import describe_machine
+from sapo_vl.bench.models import build_folder
+from sapo_vl.bench.peer import DIFFERENCES
+from sapo_vl.bench.plot import to_svg
+from sapo_vl.bench.quiet import quiet_libraries
+from sapo_vl.bench.result import summarize
+from sapo_vl.bench.suite import SECTIONS, run_case
+from sapo_vl.bench.table import summary_line, to_markdown
+
+Task = tuple[Case, tuple[str, ...]]
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure, print the table, write what was asked for."""
+    args = _parse(arguments)
+    quiet_libraries()
+    torch.set_num_threads(args.threads)
+    spec = ModelSpec(
+        family=args.family,
+        vocabulary=args.vocabulary,
+        hidden=args.hidden,
+        layers=args.layers,
+        dtype=args.dtype,
+        threads=args.threads,
+    )
+    report = measure(spec, args.repetitions or (3 if args.quick else 5), tasks(args))
+    args.json.parent.mkdir(parents=True, exist_ok=True)
+    args.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    markdown = to_markdown(report)
+    if args.table:
+        args.table.write_text(markdown, encoding="utf-8")
+    if args.plot:
+        args.plot.write_text(to_svg(report), encoding="utf-8")
+    print(markdown)
+    print(f"How many times better, {DEFAULT.name}:\n{summary_line(report['summary'])}")
+    if report["peer"]["missing"]:
+        print(f"\nATTENTION: TRL was not measured: {report['peer']['missing']}")
+
+
+def tasks(args: argparse.Namespace) -> list[Task]:
+    """The cases to measure, each with its sections; the grid has updates alone."""
+    if args.case:
+        return [(Case(prompt=p, response=c, group=g), SECTIONS) for p, c, g in args.case]
+    chosen: list[Task] = [(DEFAULT, SECTIONS)]
+    if not args.quick:
+        chosen.append((LARGE, SECTIONS))
+    if args.grid:
+        chosen += [(case, ("update",)) for case in grid()]
+    return chosen
+
+
+def measure(spec: ModelSpec, repetitions: int, chosen: list[Task]) -> dict[str, Any]:
+    """Run every case on one model; returns the content of the JSON."""
+    machine, results = describe_machine(), []
+    with TemporaryDirectory() as folder:
+        model = Path(folder) / "model"
+        parameters = build_folder(spec, model)
+        for case, sections in chosen:
+            workspace = Path(folder) / "trl"
+            results.append(run_case(spec, model, case, repetitions, sections, workspace))
+    missing = next((r.peer_missing for r in results if r.peer_missing), None)
+    return {
+        "machine": machine,
+        "settings": {**spec.to_json(), "parameters": parameters, "repetitions": repetitions},
+        "peer": {"missing": missing, "differences": list(DIFFERENCES)},
+        "cases": [result.to_json() for result in results],
+        "summary": summarize(results),
+    }
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, required=True, help="where to write all figures")
+    parser.add_argument("--table", type=Path, help="where to write the Markdown table")
+    parser.add_argument("--plot", type=Path, help="where to write bars as SVG")
+    parser.add_argument("--quick", action="store_true", help="default case, 3 repetitions")
+    parser.add_argument("--grid", action="store_true", help="also updates over P, C and G")
+    parser.add_argument("--case", type=int, nargs=3, action="append", metavar=("P", "C", "G"))
+    parser.add_argument("--repetitions", type=int, help="5, or 3 with --quick")
+    parser.add_argument("--vocabulary", type=int, default=32_000, help="151936 is Qwen's")
+    parser.add_argument("--family", default="qwen2_5_vl", choices=("qwen2_5_vl", "qwen3_vl"))
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--hidden", type=int, default=256, help="width of model and vision tower")
+    parser.add_argument("--layers", type=int, default=4, help="layers of each")
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,64 @@
+"""Our sampler against transformers' generate, tokens a second: bench_rollout.py --json FILE."""
+
+import argparse
+import json
+from itertools import product
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+
+from sapo_vl.bench.cases import Case, ModelSpec
+from sapo_vl.bench.machine import describe_machine
+from sapo_vl.bench.models import build_folder
+from sapo_vl.bench.quiet import quiet_libraries
+from sapo_vl.bench.rollouts import compare_rollouts, to_json, to_markdown
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Measure every P with every G, print the table, write the JSON."""
+    args = _parse(arguments)
+    quiet_libraries()
+    torch.set_num_threads(args.threads)
+    spec = ModelSpec(
+        family=args.family,
+        vocabulary=args.vocabulary,
+        hidden=args.hidden,
+        layers=args.layers,
+        dtype=args.dtype,
+        threads=args.threads,
+    )
+    entries, machine = [], describe_machine()
+    with TemporaryDirectory() as folder:
+        model = Path(folder) / "model"
+        build_folder(spec, model)
+        for prompt, group in product(args.prompt, args.group):
+            case = Case(prompt=prompt, response=args.response, group=group)
+            print(case.name, flush=True)
+            found = compare_rollouts(spec, model, case, args.prompts, args.repetitions)
+            entries.append(to_json(case, args.prompts, found))
+    if args.json:
+        report = {"machine": machine, "settings": spec.to_json(), "cases": entries}
+        args.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
+    print(to_markdown(entries))
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--json", type=Path, help="where to write all figures")
+    parser.add_argument("--prompt", type=int, nargs="+", default=[100, 313, 1300], help="P")
+    parser.add_argument("--response", type=int, default=64, help="C")
+    parser.add_argument("--group", type=int, nargs="+", default=[4, 8, 16], help="G")
+    parser.add_argument("--prompts", type=int, default=1, help="prompts sampled at a time")
+    parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--vocabulary", type=int, default=32_000, help="151936 is Qwen's")
+    parser.add_argument("--family", default="qwen2_5_vl", choices=("qwen2_5_vl", "qwen3_vl"))
+    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--hidden", type=int, default=256)
+    parser.add_argument("--layers", type=int, default=4)
+    return parser.parse_args(arguments)
+
+
+if __name__ == "__main__":
+    main()
