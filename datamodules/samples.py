@@ -85,7 +85,6 @@ def read_sample(
     media: _Media = dict(zip(("image", "video"), load_media(fields), strict=True))
     options = _options(data.get("options"))
     frames = _FRAMES if media["video"] else ()
-    read = (*_READ_FIELDS, *_PIXELS, *frames)
     pixels = _sizes(data, _PIXELS, {})
     limits = {"image": pixels, "video": _sizes(data, frames, pixels)}
     if data.get("messages") is not None:
@@ -95,7 +94,6 @@ def read_sample(
         text = _render(data, options, template)
         content, media = _place_media(text, media, limits, data.get("image_markers", True))
         messages = [{"role": "user", "content": content}]
-    response = data.get("response")
     return Prompt(
         reference=_answer(data),
         task=task,
@@ -105,8 +103,8 @@ def read_sample(
         images=media["image"],
         videos=media["video"],
         options=options,
-        response=None if response is None else check_text(response, "response"),
-        meta={name: value for name, value in data.items() if name not in read},
+        response=_response(data),
+        meta=_without(data, (*_READ_FIELDS, *_PIXELS, *frames)),
         verifier=verifier,
     )
 
@@ -118,6 +116,15 @@ def _answer(data: Mapping[str, Any]) -> str:
     if answer is None or answer == "":
         raise SampleError("missing_answer", 'the .json has no "answer"')
     return check_text(answer, "answer", "missing_answer")
+
+
+def _response(data: Mapping[str, Any]) -> str | None:
+    response = data.get("response")
+    return None if response is None else check_text(response, "response")
+
+
+def _without(data: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    return {name: value for name, value in data.items() if name not in names}
 
 
 def _options(value: Any) -> dict[str, str]:

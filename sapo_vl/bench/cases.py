@@ -20,7 +20,7 @@ class ModelSpec:
     Args:
         family: "qwen2_5_vl" or "qwen3_vl".
         vocabulary: tokens; 151,936 is Qwen's own.
-        hidden: width of the language model and of the vision tower.
+        hidden: width of the language model and of the vision tower, a multiple of 64.
         layers: layers of each of the two.
         dtype: of the weights.
         threads: of torch.
@@ -35,6 +35,10 @@ class ModelSpec:
     dtype: str = "float32"
     threads: int = 1
     encoder: str = "datamodules.encode.Encoder"
+
+    def __post_init__(self) -> None:
+        if self.hidden < 64 or self.hidden % 64:
+            raise ValueError(f"hidden is {self.hidden}; it must be a multiple of 64 (heads of 32)")
 
     def to_json(self) -> dict[str, Any]:
         """The fields, as ``ModelSpec(**fields)`` takes them back."""

@@ -49,7 +49,8 @@ class CaseResult:
         """The speed-up that counting promises, and the share of it that is reached.
 
         Tokens: P + G * C instead of G * (P + C). That ignores the vision tower, which "plain" runs
-        once, too, and "repeated" G times; the operations of the matrix products count it.
+        once, too, and "repeated" G times; the operations count it (matrix products and
+        convolutions: torch does not count attention on a CPU, nor elementwise work).
         """
         if "update" not in self.stats:
             return {}

@@ -92,11 +92,11 @@ def _ideal(ideal: Mapping[str, float]) -> Iterator[str]:
     )
     yield ""
     for name in ("repeated", "plain"):
+        reached, possible = ideal[f"reached_over_{name}"], ideal[f"operations_{name}_over_shared"]
         yield (
-            f"- {LABELS[name]}: {ideal[f'reached_over_{name}']:.2f} "
-            f"({ideal[f'share_of_ideal_{name}']:.0%} of the ideal by tokens; by operations, vision "
-            f"tower included, {ideal[f'operations_{name}_over_shared']:.2f} would be possible: "
-            f"{ideal[f'share_of_operations_{name}']:.0%})"
+            f"- {LABELS[name]}: {reached:.2f} ({ideal[f'share_of_ideal_{name}']:.0%} of the ideal "
+            f"by tokens; by matrix products, vision tower included, {possible:.2f} would be "
+            f"possible: {ideal[f'share_of_operations_{name}']:.0%})"
         )
 
 

@@ -53,6 +53,11 @@ def test_unknown_family_is_refused(tmp_path: Path) -> None:
         build_folder(spec("llava"), tmp_path)
 
 
+def test_a_width_without_whole_heads_is_refused() -> None:
+    with pytest.raises(ValueError, match="multiple of 64"):
+        ModelSpec(hidden=100)
+
+
 @pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
 def test_our_side_draws_full_length_and_scores_alike_in_every_mode(
     family: str, tmp_path: Path

@@ -95,7 +95,7 @@ class TestIndex:
         task = TaskConfig(name="t", shards=index.shards, verifier=NumberVerifier())
         log = SkipLog()
         module = Recorder()
-        own = trainer(**iterations(40), callbacks=[log])
+        own = trainer(**iterations(40), callbacks=[log], default_root_dir=tmp_path)
         own.fit(module, datamodule=data(0, tasks=[task], max_skipped_share=0.06))
         assert log.counts["missing_json"] == 100
         assert len(module.prompts) == 320

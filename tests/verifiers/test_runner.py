@@ -26,7 +26,7 @@ SECONDS = 1.5
 
 @pytest.fixture(scope="module")
 def pool() -> Iterator[VerifierPool]:
-    with VerifierPool(workers=2, seconds=SECONDS, memory_mb=256) as made:
+    with VerifierPool(2, SECONDS, memory_mb=256) as made:
         yield made
 
 
@@ -127,8 +127,7 @@ def test_configuration_errors_are_raised(pool: VerifierPool) -> None:
 def test_zero_workers_judge_here() -> None:
     here = VerifierPool(workers=0)
     verdicts = judge(here, "good", "raise")
-    assert verdicts[0].reason == str(os.getpid())
-    assert verdicts[1].status == "error"
+    assert (verdicts[0].reason, verdicts[1].status) == (str(os.getpid()), "error")
 
 
 def test_a_dead_worker_is_replaced_and_closing_ends_all() -> None:
