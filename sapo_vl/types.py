@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
-import torch
-from torch import Tensor
+if TYPE_CHECKING:  # for annotations: a verifier's worker process need not load torch
+    import torch
+    from torch import Tensor
 
 # Why a sample may be left out of a stream; each is logged as data/skipped_<why>, on every rank.
 SKIP_REASONS = (

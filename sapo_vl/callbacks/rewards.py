@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import lightning as L
 import torch
@@ -10,12 +10,13 @@ from typing_extensions import override
 
 from sapo_vl.advantage import informative_groups
 from sapo_vl.callbacks.means import Mean, log_means, masked_mean
-from sapo_vl.types import IterationOutput, PromptBatch
+from sapo_vl.types import IterationOutput, PromptBatch, VerdictStatus
 
 
 class RewardMonitor(L.Callback):
-    """Log rewards (also by task), lengths, entropy, loss and gradient norm of every iteration.
+    """Log rewards, lengths, entropy, loss and gradient norm of every iteration.
 
+    Rewards also by task; ``reward/status_*`` are the shares of verdicts by status.
     ``policy/entropy`` is that of the policy before the iteration's updates, over its own samples;
     ``policy/kl_rollout`` estimates KL(rollout policy || old policy) over the same tokens.
     """
@@ -47,6 +48,8 @@ def _rewards(output: IterationOutput) -> dict[str, Mean]:
             len(reward_PG),
         ),
     }
+    for status in get_args(VerdictStatus):
+        means[f"reward/status_{status}"] = (sum(v.status == status for v in output.verdicts), n)
     for task in batch.tasks:
         own = torch.tensor([prompt.task == task for prompt in batch.prompts])
         means[f"reward/{task}"] = (reward_PG[own].sum(), own.sum() * reward_PG.shape[1])
@@ -62,8 +65,6 @@ def _rollout(output: IterationOutput) -> dict[str, Mean]:
         "rollout/groups_replaced": (output.replaced, 1),
         "rollout/groups_extra": (output.extra, 1),
     }
-    for status in ("no_answer", "error", "timeout"):
-        means[f"rollout/{status}_share"] = (sum(v.status == status for v in output.verdicts), n)
     return means
 
 

@@ -18,6 +18,7 @@ from sapo_vl.policy import Policy, PolicyConfig
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
 from sapo_vl.types import Answers, PromptBatch, Sampling, Verdict
+from sapo_vl.verifiers import VerifierPool
 
 GREEDY = Sampling(group_size=1, temperature=0.0)
 
@@ -48,6 +49,7 @@ class PolicyModule(L.LightningModule):
         optimizer: OptimizerCallable = adamw,
         lr_scheduler: LRSchedulerCallable = constant_lr,
         seed: int = 0,
+        verifier_pool: VerifierPool | None = None,
     ) -> None:
         super().__init__()
         self.policy_config = policy
@@ -56,6 +58,7 @@ class PolicyModule(L.LightningModule):
         self.optimizer_factory = optimizer
         self.lr_scheduler_factory = lr_scheduler
         self.seed = seed
+        self.verifier_pool = verifier_pool
         self.policy: Policy
         self.scores = nn.ModuleDict()  # "<task> <sampling>" -> AvgAtN, filled while evaluating
 
@@ -142,7 +145,7 @@ class PolicyModule(L.LightningModule):
             return []
         drawn = self.rollout(self.policy, batch, self.evaluation[name], (self.seed, 0))
         if verdicts is None:
-            verdicts = judge(batch.prompts, drawn)
+            verdicts = judge(batch.prompts, drawn, self.verifier_pool)
         return answers_of(batch.prompts, drawn, verdicts, name)
 
     def _update_scores(self, tasks: Sequence[str], answers: list[Answers], name: str) -> None:

@@ -44,6 +44,7 @@ from sapo_vl.types import (
     UpdateOutput,
     Verdict,
 )
+from sapo_vl.verifiers import VerifierPool
 
 Std = Literal["population", "sample", "none"]
 
@@ -71,6 +72,8 @@ class SAPOModule(PolicyModule):
         optimizer: made from the trainable parameters.
         lr_scheduler: stepped once an update.
         seed: of every draw in the run.
+        verifier_pool: judges in worker processes, within limits of time and memory; by default
+            verifiers run in this process.
     """
 
     def __init__(
@@ -89,8 +92,9 @@ class SAPOModule(PolicyModule):
         optimizer: OptimizerCallable = adamw,
         lr_scheduler: LRSchedulerCallable = constant_lr,
         seed: int = 0,
+        verifier_pool: VerifierPool | None = None,
     ) -> None:
-        super().__init__(policy, evaluation, rollout, optimizer, lr_scheduler, seed)
+        super().__init__(policy, evaluation, rollout, optimizer, lr_scheduler, seed, verifier_pool)
         _check(sampling, updates_per_iteration)
         self.automatic_optimization = False
         self.objective = objective
@@ -156,7 +160,7 @@ class SAPOModule(PolicyModule):
         with _clock(seconds, "rollout"):
             rollout = self.rollout(self.policy, batch, self.sampling, (self.seed, iteration))
         with _clock(seconds, "verify"):
-            verdicts = judge(batch.prompts, rollout)
+            verdicts = judge(batch.prompts, rollout, self.verifier_pool)
             return rollout, verdicts, self._rewards(rollout, verdicts)
 
     def _rewards(self, rollout: Rollout, verdicts: tuple[Verdict, ...]) -> Tensor:

@@ -12,6 +12,7 @@ from sapo_vl.modules.base import PolicyModule, adamw, constant_lr
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.rollout import RolloutEngine, Sampler
 from sapo_vl.types import Prompt, PromptBatch, Sampling
+from sapo_vl.verifiers import VerifierPool
 
 
 class SFTModule(PolicyModule):
@@ -24,6 +25,8 @@ class SFTModule(PolicyModule):
         optimizer: made from the trainable parameters.
         lr_scheduler: stepped once an optimizer step.
         seed: of every draw in the run.
+        verifier_pool: judges in worker processes, within limits of time and memory; by default
+            verifiers run in this process.
     """
 
     def __init__(
@@ -34,8 +37,9 @@ class SFTModule(PolicyModule):
         optimizer: OptimizerCallable = adamw,
         lr_scheduler: LRSchedulerCallable = constant_lr,
         seed: int = 0,
+        verifier_pool: VerifierPool | None = None,
     ) -> None:
-        super().__init__(policy, evaluation, rollout, optimizer, lr_scheduler, seed)
+        super().__init__(policy, evaluation, rollout, optimizer, lr_scheduler, seed, verifier_pool)
 
     @override
     def training_step(self, batch: PromptBatch, batch_idx: int) -> Tensor:

@@ -193,7 +193,8 @@ PANELS = (
 
 def task_panels(metrics: Metrics) -> Iterator[Panel]:
     """One chart with the reward of every task, where the run logged any."""
-    tasks = sorted(n for n in metrics if n.startswith("reward/") and n not in NOT_A_TASK)
+    rewards = [n for n in metrics if n.startswith("reward/") and n not in NOT_A_TASK]
+    tasks = sorted(name for name in rewards if not name.startswith("reward/status_"))
     if tasks:
         yield Panel(
             group="Learning",

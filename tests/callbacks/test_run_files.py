@@ -60,8 +60,8 @@ def test_every_promised_metric_is_logged_each_iteration(run: Path) -> None:
     assert [row["step"] for row in table] == ["0", "1", "2"]
     names = """rollout/length_mean rollout/truncated_share rollout/tokens reward/mean
         reward/accuracy
-        reward/leftmost_colour reward/count_colour reward/uniform_groups_share rollout/error_share
-        rollout/no_answer_share policy/entropy policy/kl_old policy/loss
+        reward/leftmost_colour reward/count_colour reward/uniform_groups_share reward/status_ok
+        reward/status_no_answer reward/status_error policy/entropy policy/kl_old policy/loss
         policy/grad_norm policy/lr gate/weight_mean gate/abs_log_ratio_p50 gate/abs_log_ratio_p99
         gate/abs_log_ratio_max gate/first_update_error gate/tau_pos gate/tau_neg time/rollout
         time/verify time/old_logp time/update time/data time/iteration time/tokens_per_second

@@ -15,6 +15,7 @@ from sapo_vl.callbacks import IterationCheckpoint, ParityCheck
 from sapo_vl.modules.batching import MicroBatch
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.types import IterationOutput, Sampling
+from sapo_vl.verifiers import VerifierPool
 
 
 class Keep(L.Callback):
@@ -277,3 +278,12 @@ def test_half_precision_rounds_no_reward_and_no_ratio(
         floats += [u.log_ratio_NT for u in output.updates] + [u.gate_NT for u in output.updates]
         assert {x.dtype for x in floats} == {torch.float32}
         assert all(torch.isfinite(x).all() for x in floats)
+
+
+def test_a_pool_of_workers_judges_alike(project: Project, tmp_path: Path) -> None:
+    keep = [Keep(), Keep()]
+    pools = [None, VerifierPool(workers=1)]
+    for kept, pool in zip(keep, pools, strict=True):
+        module = project.sapo(verifier_pool=pool)
+        trainer(tmp_path, max_steps=2, callbacks=[kept]).fit(module, project.data())
+    assert keep[0].outputs[0].verdicts == keep[1].outputs[0].verdicts
