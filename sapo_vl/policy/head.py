@@ -7,6 +7,7 @@ chunk at a time and are computed again in the backward pass. Reductions are floa
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -21,7 +22,42 @@ def masked_log_softmax(logits_NV: Tensor, temperature: float, banned_V: Tensor) 
 
 def entropy(logp_NV: Tensor) -> Tensor:
     """Entropy [N] of each row of log-probs, in nats; a token of probability 0 adds nothing."""
-    return torch.special.entr(logp_NV.exp()).sum(-1)
+    least = torch.finfo(logp_NV.dtype).min  # in place of -inf: 0 * -inf is NaN
+    return -(logp_NV.exp() * logp_NV.clamp_min(least)).sum(-1)
+
+
+class _TokenStats(torch.autograd.Function):
+    """``masked_log_softmax`` at one token a row, and the entropy, by hand.
+
+    Autograd would keep a copy of the logits for each step in between (scaling, masking,
+    log-softmax); this keeps the probabilities alone. d log p(token) / d logit is
+    (1[token] - p) / temperature.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, logits_NV: Tensor, token_N: Tensor, temperature: float, banned_V: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        z_NV = logits_NV.float() / temperature  # a copy: the head's output stays as it is
+        z_NV.masked_fill_(banned_V, torch.finfo(z_NV.dtype).min)  # not -inf: 0 * -inf is NaN
+        z_NV -= z_NV.amax(-1, keepdim=True)
+        own_N = z_NV.gather(-1, token_N[:, None]).squeeze(-1)
+        p_NV = z_NV.exp()
+        total_N = p_NV.sum(-1)
+        p_NV /= total_N[:, None]
+        entropy_N = total_N.log() - z_NV.mul_(p_NV).sum(-1)
+        ctx.save_for_backward(p_NV, token_N)
+        ctx.temperature, ctx.dtype = temperature, logits_NV.dtype
+        ctx.mark_non_differentiable(entropy_N)
+        return own_N - total_N.log(), entropy_N
+
+    @staticmethod
+    def backward(ctx: Any, *grads: Tensor) -> tuple[Tensor, None, None, None]:
+        p_NV, token_N = ctx.saved_tensors
+        grad_N1 = grads[0][:, None] / ctx.temperature
+        grad_NV = p_NV * -grad_N1
+        grad_NV.scatter_add_(-1, token_N[:, None], grad_N1)
+        return grad_NV.to(ctx.dtype), None, None, None
 
 
 def token_stats(
@@ -37,11 +73,8 @@ def token_stats(
     The entropy carries no gradient.
     """
 
-    def chunk(hidden: Tensor, token: Tensor) -> tuple[Tensor, Tensor]:
-        logp_NV = masked_log_softmax(head(hidden), temperature, banned_V)
-        with torch.no_grad():
-            entropy_N = entropy(logp_NV)
-        return logp_NV.gather(-1, token[:, None]).squeeze(-1), entropy_N
+    def chunk(hidden: Tensor, token: Tensor) -> Any:
+        return _TokenStats.apply(head(hidden), token, temperature, banned_V)
 
     logps, entropies = [], []
     recompute = torch.is_grad_enabled() and len(token_N) > chunk_tokens

@@ -28,7 +28,7 @@ def uniform_draws(seed: Seed, prompt_index: Sequence[int], group_size: int, leng
 
 def pick(logp_BV: Tensor, uniform_B: Tensor) -> Tensor:
     """Token ids (int64 [B]) at which the cumulative probability passes ``uniform_B``."""
-    cumulative = logp_BV.double().exp().cumsum(-1)
+    cumulative = logp_BV.exp().cumsum(-1, dtype=torch.float64)
     total = cumulative[:, -1:]
     # Strictly below the total, so that rounding never runs past the last token with any
     # probability.

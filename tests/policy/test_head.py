@@ -103,3 +103,15 @@ def test_entropy_of_known_distributions() -> None:
     )
     expected = torch.tensor([4.0, 2.0, 1.0]).log()
     torch.testing.assert_close(entropy(probability.log()), expected)
+
+
+def test_gradient_by_hand_equals_autograds() -> None:
+    hidden_ND, token_N, head = case()
+    weight_N = torch.linspace(-1, 1, 11)
+    logp_N, _ = token_stats(hidden_ND, token_N, head, TEMPERATURE, BANNED, 100)
+    (logp_N * weight_N).sum().backward()
+    by_hand, head.weight.grad = head.weight.grad, None
+    logp_NV = masked_log_softmax(head(hidden_ND), TEMPERATURE, BANNED)
+    (logp_NV.gather(-1, token_N[:, None]).squeeze(-1) * weight_N).sum().backward()
+    torch.testing.assert_close(by_hand, head.weight.grad, rtol=1e-5, atol=1e-6)
+    assert not by_hand[BANNED].any()

