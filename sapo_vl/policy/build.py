@@ -137,7 +137,14 @@ def build_model(
     model.generation_config.pad_token_id = tokenizer.pad_token_id
     model.save_pretrained(folder)
 
-    processor_class, video_class = PROCESSORS[model_type]
+    _processor(config, tokenizer, min_pixels, max_pixels).save_pretrained(folder)
+    return sum(p.numel() for p in model.parameters())
+
+
+def _processor(
+    config: Any, tokenizer: PreTrainedTokenizerFast, min_pixels: int, max_pixels: int
+) -> Any:
+    processor_class, video_class = PROCESSORS[config.model_type]
     vision = config.vision_config
     pixels: dict[str, Any] = {
         "size": {"shortest_edge": min_pixels, "longest_edge": max_pixels},
@@ -147,14 +154,12 @@ def build_model(
         "image_mean": [0.5] * 3,
         "image_std": [0.5] * 3,
     }
-    processor = processor_class(
+    return processor_class(
         image_processor=Qwen2VLImageProcessor(**pixels),
         video_processor=video_class(**pixels),
         tokenizer=tokenizer,
         chat_template=tokenizer.chat_template,
     )
-    processor.save_pretrained(folder)
-    return sum(p.numel() for p in model.parameters())
 
 
 def _with_token_ids(
