@@ -66,7 +66,7 @@ class IterationCheckpoint(L.Callback):
         path = self._folder(trainer) / "checkpoints" / name
         if path in self.saved:
             return
-        trainer.save_checkpoint(path)
+        trainer.save_checkpoint(path, weights_only=False)  # the optimizer, too
         self.saved.append(path)
         while len(self.saved) > self.keep_last:
             trainer.strategy.remove_checkpoint(self.saved.pop(0))
