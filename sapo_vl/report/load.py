@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from sapo_vl.report.history import earlier_parts
 from sapo_vl.report.records import Evaluation, Response, Sample, Score, Series, Stage
 
 
@@ -67,14 +68,21 @@ def _metrics(path: Path, problems: list[str]) -> dict[str, Series]:
     """The columns of a Lightning metrics.csv; of several rows with one step the last one counts.
 
     A resumed run repeats steps, and train and validation rows of one step fill different columns.
+    What it logged before it was resumed lies in files of its own.
     """
     text = _read(path, problems)
     if text is None:
         return {}
+    cells: list[tuple[float, str, float]] = []
     columns: dict[str, dict[float, float]] = {}
     not_finite: dict[str, int] = {}
     try:
-        for step, name, value in _cells(text):
+        for part in [*map(Path.read_text, earlier_parts(path)), text]:
+            rows = list(_cells(part))
+            first = min((step for step, _, _ in rows), default=math.inf)
+            # A later part takes over where it begins; one from step 0 is a new run.
+            cells = [cell for cell in cells if cell[0] < first] + rows
+        for step, name, value in cells:
             if math.isfinite(value):
                 columns.setdefault(name, {})[step] = value
             else:
