@@ -73,6 +73,8 @@ def _response(
             "status": verdict.status,
             "reason": verdict.reason,
         }
+        if verdict.parts:
+            response["parts"] = dict(verdict.parts)
     if advantage is not None:
         response["advantage"] = advantage
     return response
