@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from transformers import DynamicCache
 
 from sapo_vl.policy.config import PolicyConfig
+from sapo_vl.policy.decoding import Decoder, GroupDecoder, RowDecoder
+from sapo_vl.policy.group_cache import GroupCache
 from sapo_vl.policy.head import masked_log_softmax, token_stats
 from sapo_vl.policy.inputs import encode_media, join_right, pad_left, vision_anchor
 from sapo_vl.policy.loading import load_config, load_model
@@ -130,6 +132,26 @@ class Policy(nn.Module):
         hidden: Tensor = output.last_hidden_state
         return hidden
 
+    def decoder(
+        self, prompts: Sequence[PromptInputs], prompt_B: Tensor, max_tokens: int
+    ) -> Decoder:
+        """Read each prompt once (its images too), ready to be continued by its rows.
+
+        Args:
+            prompts: the distinct prompts.
+            prompt_B: int64; the prompt of each row.
+            max_tokens: most tokens that will be read of a row.
+        """
+        prefix, text_model = self.prefill(prompts), self.backbone.language_model
+        if self._all_layers_attend():
+            cache = GroupCache(prefix.cache, prefix.mask.bool(), prompt_B, max_tokens)
+            position_B, hidden_BD = prefix.next_position[prompt_B], prefix.last_hidden[prompt_B]
+            return GroupDecoder(text_model, cache, position_B, hidden_BD)
+        prefix.select(prompt_B)
+        return RowDecoder(
+            text_model, prefix.cache, prefix.mask, prefix.next_position, prefix.last_hidden
+        )
+
     def log_probs(self, hidden: Tensor, temperature: float) -> Tensor:
         """Next-token log-probs of the distribution that is sampled and trained, [rows, V]."""
         return masked_log_softmax(self.model.lm_head(hidden), temperature, self.banned_V)
@@ -205,9 +227,12 @@ class Policy(nn.Module):
         hidden = output.last_hidden_state
         return hidden.gather(1, index_BT[..., None].expand(-1, -1, hidden.shape[-1]))
 
-    def _can_share_prefix(self) -> bool:
+    def _all_layers_attend(self) -> bool:
         text = self.model.config.text_config
-        if "linear_attention" in (getattr(text, "layer_types", None) or []):
+        return "linear_attention" not in (getattr(text, "layer_types", None) or [])
+
+    def _can_share_prefix(self) -> bool:
+        if not self._all_layers_attend():
             log.info(
                 "share_prefix: off, %s has linear-attention layers", self.model.config.model_type
             )

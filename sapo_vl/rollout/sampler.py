@@ -1,4 +1,4 @@
-"""The in-process sampler: each prompt and image is read once, its cache repeated over the group.
+"""The in-process sampler: each prompt and image is read once for its whole group.
 
 Shape letters: P prompts, G group size, B = P * G rows, T response tokens, V vocabulary.
 """
@@ -12,21 +12,26 @@ import torch
 from torch import Tensor
 
 from sapo_vl.policy import Policy
+from sapo_vl.policy.decoding import Decoder
 from sapo_vl.policy.head import entropy
 from sapo_vl.rollout.draws import Seed, pick, restrict, uniform_draws
-from sapo_vl.types import PromptBatch, PromptInputs, Rollout, Sampling
+from sapo_vl.types import PromptBatch, Rollout, Sampling
 
 
 @dataclass(frozen=True)
 class Sampler:
     """Sample with the policy's own weights.
 
+    Prompts go through in passes of like length; neither limit changes what is drawn.
+
     Args:
-        max_rows: responses decoded at a time; more prompts go through in several passes. Bounds
-            memory.
+        max_rows: most responses decoded at a time.
+        max_tokens: most tokens whose keys and values are held at a time, counting each prompt at
+            the longest one's length and each response at ``max_new_tokens``. 0: no such limit.
     """
 
     max_rows: int = 256
+    max_tokens: int = 0
 
     def __call__(
         self, policy: Policy, batch: PromptBatch, sampling: Sampling, seed: Seed
@@ -44,33 +49,51 @@ class Sampler:
         finally:
             policy.train(was_training)
 
+    def passes(
+        self, lengths: Sequence[int], group_size: int, max_new_tokens: int
+    ) -> list[tuple[list[int], range]]:
+        """Prompts (by index), and which responses of their groups, that are drawn together.
+
+        A group is cut where it is over a limit by itself; a single response goes through always.
+        """
+        fitting = (self.max_tokens - max(lengths)) // max_new_tokens
+        width = min(group_size, self.max_rows, fitting if self.max_tokens else group_size)
+        by_length = sorted(range(len(lengths)), key=lambda i: (-lengths[i], i))
+        found = []
+        for start in range(0, group_size, max(1, width)):
+            part = range(start, min(start + max(1, width), group_size))
+            together: list[int] = []
+            for index in by_length:
+                longest = lengths[together[0]] if together else 0
+                if self._is_full(len(together) + 1, longest, len(part), max_new_tokens):
+                    found.append((together, part))
+                    together = []
+                together.append(index)
+            found.append((together, part))
+        return found
+
+    def _is_full(self, prompts: int, longest: int, responses: int, max_new_tokens: int) -> bool:
+        if prompts == 1:
+            return False
+        tokens = prompts * (longest + responses * max_new_tokens)
+        return prompts * responses > self.max_rows or 0 < self.max_tokens < tokens
+
     def _sample(
         self, policy: Policy, batch: PromptBatch, sampling: Sampling, seed: Seed
     ) -> Rollout:
-        g, per_pass = sampling.group_size, max(1, self.max_rows // sampling.group_size)
+        g, device = sampling.group_size, policy.device
         drawn = _Drawn.empty(len(batch) * g, sampling.max_new_tokens, policy)
-        for start in range(0, len(batch), per_pass):
-            stop = min(start + per_pass, len(batch))
-            index = [prompt.index for prompt in batch.prompts[start:stop]]
-            uniform_BT = uniform_draws(seed, index, g, sampling.max_new_tokens).to(policy.device)
-            part = drawn.rows(slice(start * g, stop * g))
-            _decode(policy, batch.inputs[start:stop], sampling, uniform_BT, part)
-        t = max(1, int(drawn.mask_BT.sum(1).max()))
-        ids_BT, mask_BT = drawn.ids_BT[:, :t], drawn.mask_BT[:, :t]
-        eos = torch.tensor(policy.eos_ids, device=policy.device)
-        texts = [
-            policy.tokenizer.decode(ids[keep], skip_special_tokens=True)
-            for ids, keep in zip(ids_BT.cpu(), mask_BT.cpu(), strict=True)
-        ]
-        return Rollout(
-            group_size=g,
-            response_ids_BT=ids_BT,
-            mask_BT=mask_BT,
-            logp_BT=drawn.logp_BT[:, :t],
-            entropy_BT=drawn.entropy_BT[:, :t],
-            finished_B=(torch.isin(ids_BT, eos) & mask_BT).any(1),
-            texts=tuple(texts),
-        )
+        index = [prompt.index for prompt in batch.prompts]
+        uniform_BT = uniform_draws(seed, index, g, sampling.max_new_tokens).to(device)
+        lengths = [len(x.input_ids_S) for x in batch.inputs]
+        for prompts, part in self.passes(lengths, g, sampling.max_new_tokens):
+            rows = [i * g + k for i in prompts for k in part]
+            prompt_B = torch.arange(len(prompts), device=device).repeat_interleave(len(part))
+            decoder = policy.decoder(
+                [batch.inputs[i] for i in prompts], prompt_B, sampling.max_new_tokens
+            )
+            _decode(policy, decoder, torch.tensor(rows, device=device), sampling, uniform_BT, drawn)
+        return drawn.rollout(policy, g)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,28 +111,38 @@ class _Drawn:
         zeros = torch.zeros(rows, length, dtype=torch.float32, device=policy.device)
         return cls(ids_BT, torch.zeros_like(ids_BT, dtype=torch.bool), zeros, zeros.clone())
 
-    def rows(self, part: slice) -> _Drawn:
-        """A view of some rows."""
-        return _Drawn(
-            self.ids_BT[part], self.mask_BT[part], self.logp_BT[part], self.entropy_BT[part]
+    def rollout(self, policy: Policy, group_size: int) -> Rollout:
+        """What has been drawn, cut to the longest response."""
+        t = max(1, int(self.mask_BT.sum(1).max()))
+        ids_BT, mask_BT = self.ids_BT[:, :t], self.mask_BT[:, :t]
+        eos = torch.tensor(policy.eos_ids, device=policy.device)
+        texts = [
+            policy.tokenizer.decode(ids[keep], skip_special_tokens=True)
+            for ids, keep in zip(ids_BT.cpu(), mask_BT.cpu(), strict=True)
+        ]
+        return Rollout(
+            group_size=group_size,
+            response_ids_BT=ids_BT,
+            mask_BT=mask_BT,
+            logp_BT=self.logp_BT[:, :t],
+            entropy_BT=self.entropy_BT[:, :t],
+            finished_B=(torch.isin(ids_BT, eos) & mask_BT).any(1),
+            texts=tuple(texts),
         )
 
 
 def _decode(
     policy: Policy,
-    inputs: Sequence[PromptInputs],
+    decoder: Decoder,
+    rows: Tensor,
     sampling: Sampling,
     uniform_BT: Tensor,
     drawn: _Drawn,
 ) -> None:
-    """Fill ``drawn`` token by token; rows that have ended leave the batch."""
-    device = uniform_BT.device
-    eos = torch.tensor(policy.eos_ids, device=device)
-    prefix = policy.prefill(inputs)
-    prefix.select(torch.arange(len(inputs), device=device).repeat_interleave(sampling.group_size))
-    hidden, rows = prefix.last_hidden, torch.arange(len(uniform_BT), device=device)
+    """Fill these rows of ``drawn`` token by token; rows that have ended leave the decoder."""
+    eos = torch.tensor(policy.eos_ids, device=rows.device)
     for step in range(sampling.max_new_tokens):
-        logp_BV = policy.log_probs(hidden, sampling.temperature or 1.0)
+        logp_BV = policy.log_probs(decoder.hidden_BD, sampling.temperature or 1.0)
         if sampling.temperature == 0:
             token_B = logp_BV.argmax(-1)
         else:
@@ -119,12 +152,10 @@ def _decode(
         drawn.mask_BT[rows, step] = True
         drawn.logp_BT[rows, step] = logp_BV.gather(-1, token_B[:, None]).squeeze(-1)
         drawn.entropy_BT[rows, step] = entropy(logp_BV)
-        alive = (~torch.isin(token_B, eos)).nonzero().squeeze(-1)
-        if len(alive) == 0 or step + 1 == sampling.max_new_tokens:
+        alive_B = ~torch.isin(token_B, eos)
+        if step + 1 == sampling.max_new_tokens or not alive_B.any():
             return
-        if len(alive) < len(rows):
-            prefix.select(alive)
-            rows, token_B = rows[alive], token_B[alive]
-        hidden = policy.forward_tokens(prefix, token_B[:, None], torch.ones_like(token_B[:, None]))[
-            :, -1
-        ]
+        if not alive_B.all():
+            order = decoder.keep(alive_B)
+            rows, token_B = rows[order], token_B[order]
+        decoder.step(token_B)

@@ -10,6 +10,7 @@ from models import encode, mixed_prompts, picture, prompt_batch
 from torch import Tensor
 
 from sapo_vl.policy import Policy
+from sapo_vl.policy.decoding import GroupDecoder
 from sapo_vl.rollout import RolloutEngine, Sampler
 from sapo_vl.types import PromptBatch, Rollout, Sampling
 
@@ -74,8 +75,8 @@ def test_a_prompt_draws_the_same_in_any_batch(
         batch = prompt_batch([prompts[i] for i in order], [INDICES[i] for i in order])
         drawn = responses(Sampler()(policy, batch, SAMPLING, SEED))
         assert drawn == [expected[i] for i in order]
-    for max_rows in (1, 3, 7, 12):
-        assert responses(Sampler(max_rows)(policy, whole_batch(policy), SAMPLING, SEED)) == expected
+    for sampler in (Sampler(1), Sampler(2), Sampler(7), Sampler(max_tokens=60), Sampler(2, 10)):
+        assert responses(sampler(policy, whole_batch(policy), SAMPLING, SEED)) == expected
 
 
 def test_a_response_does_not_depend_on_the_size_of_its_group(
@@ -163,13 +164,13 @@ def test_a_row_that_has_ended_leaves_the_batch(
     policy = load_policy("qwen3_vl")
     end_often(policy)
     decoded: list[int] = []
-    forward = policy.forward_tokens
+    step = GroupDecoder.step
 
-    def count_rows(prefix: object, token_ids: Tensor, mask: Tensor) -> Tensor:
-        decoded.append(len(token_ids))
-        return forward(prefix, token_ids, mask)
+    def count_rows(decoder: GroupDecoder, token_B: Tensor) -> None:
+        decoded.append(len(token_B))
+        step(decoder, token_B)
 
-    monkeypatch.setattr(policy, "forward_tokens", count_rows)
+    monkeypatch.setattr(GroupDecoder, "step", count_rows)
     sampling = Sampling(group_size=8, max_new_tokens=16)
     rollout = Sampler()(policy, whole_batch(policy), sampling, SEED)
     assert decoded == [int((rollout.mask_BT[:, t]).sum()) for t in range(1, 16)]
@@ -252,7 +253,7 @@ def test_the_mode_is_restored_after_an_error(
         modes.append(policy.training)
         raise RuntimeError("out of memory")
 
-    monkeypatch.setattr(policy, "forward_tokens", fail)
+    monkeypatch.setattr(policy, "decoder", fail)
     with pytest.raises(RuntimeError, match="out of memory"):
         Sampler()(policy, whole_batch(policy), SAMPLING, SEED)
     assert modes == [False]

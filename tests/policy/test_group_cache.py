@@ -1,0 +1,97 @@
+"""Decoding against one copy of each prompt equals decoding with a copy per row."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from models import mixed_prompts
+from torch import Tensor
+
+from sapo_vl.policy import Policy
+from sapo_vl.policy.decoding import GroupDecoder, RowDecoder
+from sapo_vl.policy.group_cache import FIRST_TOKENS, GroupCache
+
+PROMPT_B = torch.tensor([0, 0, 0, 1, 2, 2, 3, 3, 3])
+STEPS = FIRST_TOKENS + 6  # past the first growth of the buffers
+# row of the whole batch -> the step before which it ends: one row, several, a whole prompt
+ENDS = {4: 1, 0: 3, 8: 3, 1: 20, 3: 40, 7: FIRST_TOKENS + 1, 2: FIRST_TOKENS + 2}
+SHARING = ("qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
+
+
+def decode(decoder: GroupDecoder | RowDecoder) -> tuple[Tensor, list[Tensor]]:
+    """Hidden states by step and row [steps, B, D], and the rows still there at each step."""
+    tokens = torch.randint(
+        0, 250, (STEPS, len(PROMPT_B)), generator=torch.Generator().manual_seed(0)
+    )
+    rows, hidden = torch.arange(len(PROMPT_B)), []
+    seen = []
+    for step in range(STEPS):
+        alive = torch.tensor([ENDS.get(int(r), STEPS) > step for r in rows])
+        if not alive.all():
+            rows = rows[decoder.keep(alive)]
+        decoder.step(tokens[step][rows])
+        all_rows = torch.zeros(len(PROMPT_B), decoder.hidden_BD.shape[1])
+        all_rows[rows] = decoder.hidden_BD.float()
+        hidden.append(all_rows)
+        seen.append(rows.sort().values)
+    return torch.stack(hidden), seen
+
+
+def both(policy: Policy) -> tuple[GroupDecoder, RowDecoder]:
+    prompts = mixed_prompts(policy.processor)
+    shared = policy.decoder(prompts, PROMPT_B, STEPS)
+    prefix = policy.prefill(prompts)
+    prefix.select(PROMPT_B)
+    text_model = policy.backbone.language_model
+    copied = RowDecoder(
+        text_model, prefix.cache, prefix.mask, prefix.next_position, prefix.last_hidden
+    )
+    assert isinstance(shared, GroupDecoder)
+    return shared, copied
+
+
+@pytest.mark.parametrize("family", SHARING)
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@torch.no_grad()
+def test_hidden_states_equal_those_of_copied_caches(
+    load_policy: Callable[..., Policy], family: str, attention: str
+) -> None:
+    policy = load_policy(family, attention=attention).eval()
+    shared, copied = both(policy)
+    hidden, seen = decode(shared)
+    expected, expected_seen = decode(copied)
+    assert all(torch.equal(a, b) for a, b in zip(seen, expected_seen, strict=True))
+    torch.testing.assert_close(hidden, expected, rtol=1e-4, atol=1e-5)
+    assert policy.backbone.language_model.config._attn_implementation == attention
+
+
+@torch.no_grad()
+def test_a_prompt_is_kept_once_and_forgotten_with_its_rows(
+    load_policy: Callable[..., Policy],
+) -> None:
+    policy = load_policy("qwen3_vl").eval()
+    prefix = policy.prefill(mixed_prompts(policy.processor))
+    cache = GroupCache(prefix.cache, prefix.mask.bool(), PROMPT_B, STEPS)
+    assert cache.prompts == 4
+    cache.keep(PROMPT_B != 3)
+    assert cache.prompts == 4  # a copy of three is not worth one prompt less
+    cache.keep(torch.tensor([True, False, False, False, True, True]))
+    assert cache.prompts == 2
+
+
+@torch.no_grad()
+def test_the_implementation_is_restored_after_an_error(
+    load_policy: Callable[..., Policy], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    policy = load_policy("qwen3_vl").eval()
+    shared, _ = both(policy)
+
+    def fail(*_: object, **__: object) -> None:
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(GroupCache, "attend", fail)
+    with pytest.raises(RuntimeError, match="out of memory"):
+        shared.step(torch.zeros(len(PROMPT_B), dtype=torch.long))
+    assert policy.backbone.language_model.config._attn_implementation == "sdpa"
