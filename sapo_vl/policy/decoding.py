@@ -9,7 +9,6 @@ from typing import Any, Protocol
 
 import torch
 from torch import Tensor
-from transformers import DynamicCache
 
 from sapo_vl.policy.group_cache import GroupCache, group_attention
 
@@ -65,7 +64,7 @@ class RowDecoder:
     def __init__(
         self,
         text_model: Any,
-        cache: DynamicCache,
+        cache: Any,
         mask_BS: Tensor,
         next_position_B: Tensor,
         hidden_BD: Tensor,

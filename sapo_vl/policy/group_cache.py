@@ -18,7 +18,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AttentionInterface, DynamicCache
+from transformers import AttentionInterface
 
 ATTENTION = "sapo_vl_group_cache"
 FIRST_TOKENS = 64  # room for response tokens at first; doubled when it is full
@@ -36,7 +36,7 @@ class GroupCache:
     """What a model's attention layers have seen of some prompts and of the responses to them.
 
     Args:
-        prompts: the cache of a forward pass over the prompts, padded on the left.
+        prompts: transformers' cache of a forward pass over the prompts, padded on the left.
         mask_PS: bool; True on the prompts' real tokens.
         prompt_B: int64; the prompt of each row.
         max_tokens: most tokens a response will have.
@@ -44,9 +44,7 @@ class GroupCache:
     Every row must have the same number of tokens; rows that have ended are dropped.
     """
 
-    def __init__(
-        self, prompts: DynamicCache, mask_PS: Tensor, prompt_B: Tensor, max_tokens: int
-    ) -> None:
+    def __init__(self, prompts: Any, mask_PS: Tensor, prompt_B: Tensor, max_tokens: int) -> None:
         self.tokens = 0
         self._max_tokens = max_tokens
         self._mask_PS = mask_PS
