@@ -17,11 +17,14 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
 
+from sapo_vl.policy.attention import install_shared_prefix, share_prefix_arguments
 from sapo_vl.policy.config import PolicyConfig
 from sapo_vl.policy.head import masked_log_softmax, token_stats
 from sapo_vl.policy.inputs import encode_media, join_right, pad_left, vision_anchor
 from sapo_vl.policy.loading import load_config, load_model
+from sapo_vl.policy.packing import pack
 from sapo_vl.policy.parts import freeze
+from sapo_vl.policy.patches import multiply_patches
 from sapo_vl.processor import load_processor
 from sapo_vl.types import PromptInputs
 
@@ -78,7 +81,16 @@ class Policy(nn.Module):
             i for i in (self.tokenizer.pad_token_id, self.eos_ids[0]) if i is not None
         )
         self.trains_vision = any(p.requires_grad for p in self.backbone.visual.parameters())
-        self.share_prefix = config.share_prefix and self._can_share_prefix()
+        self.unshared_layers = _unshared_layers(self.model.config)
+        self.share_prefix = config.share_prefix and not self.unshared_layers
+        if config.share_prefix and self.unshared_layers:
+            log.info(
+                "share_prefix: off, %s has layers of %s",
+                self.model.config.model_type,
+                ", ".join(self.unshared_layers),
+            )
+        install_shared_prefix(self.backbone.language_model)
+        multiply_patches(self.backbone.visual)
         self.register_buffer("banned_V", self._banned(), persistent=False)
 
     @property
@@ -153,17 +165,26 @@ class Policy(nn.Module):
             mask_BT: bool; True on response tokens.
             temperature: that of the rollout; 0 (greedy) is scored at 1.
             share_prefix: overrides the policy's own choice.
+
+        Raises:
+            ValueError: a response holds a placeholder of vision features, or ``share_prefix`` is
+                asked of a model whose layers cannot share.
         """
         share = self.share_prefix if share_prefix is None else share_prefix
-        hidden = self._hidden_shared if share else self._hidden_plain
+        if share and self.unshared_layers:
+            raise ValueError(
+                f"share_prefix: layers of {', '.join(self.unshared_layers)} cannot share a prompt"
+            )
         # A vision placeholder left in the padding would break the forward pass.
         ids_BT = response_ids_BT.masked_fill(~mask_BT, self.pad_id)
-        hidden_BTD = hidden(prompts, prompt_of_row_B, ids_BT, mask_BT)
+        self._refuse_placeholders(ids_BT)
+        hidden = self._hidden_shared if share else self._hidden_plain
+        hidden_MD = hidden(prompts, prompt_of_row_B, ids_BT, mask_BT)
         text_alone = not any(prompt.media for prompt in prompts)
         if self.trains_vision and text_alone and torch.is_grad_enabled():
-            hidden_BTD = hidden_BTD + vision_anchor(self.backbone)
+            hidden_MD = hidden_MD + vision_anchor(self.backbone)
         logp, entropy = token_stats(
-            hidden_BTD[mask_BT],
+            hidden_MD,
             ids_BT[mask_BT],
             self.model.lm_head,
             temperature or 1.0,
@@ -176,17 +197,19 @@ class Policy(nn.Module):
     def _hidden_shared(
         self, prompts: Sequence[PromptInputs], rows: Tensor, ids_BT: Tensor, mask_BT: Tensor
     ) -> Tensor:
-        """Hidden states that predict each response token.
+        """Hidden states [M, D] that predict each response token.
 
-        Prompts are read once and their cache is repeated over the group.
+        One forward over a row of real tokens, each prompt in it once.
         """
-        prefix = self.prefill(prompts)
-        prefix.select(rows)
-        first = prefix.last_hidden[:, None]
-        if ids_BT.shape[1] == 1:
-            return first
-        rest = self.forward_tokens(prefix, ids_BT[:, :-1], mask_BT[:, :-1])
-        return torch.cat([first, rest], dim=1)
+        packed = pack(self.backbone, prompts, rows, ids_BT, mask_BT)
+        output = self.backbone(
+            input_ids=packed.input_ids,
+            position_ids=packed.positions,
+            mm_encoder_outputs=encode_media(self.backbone, prompts, packed.order),
+            **share_prefix_arguments(packed.groups, ids_BT.device),
+        )
+        hidden: Tensor = output.last_hidden_state[0].index_select(0, packed.index_M)
+        return hidden
 
     def _hidden_plain(
         self, prompts: Sequence[PromptInputs], rows: Tensor, ids_BT: Tensor, mask_BT: Tensor
@@ -202,20 +225,22 @@ class Policy(nn.Module):
         )
         start_B = torch.tensor([len(p.input_ids_S) for p in prompts], device=rows.device)[rows] - 1
         index_BT = start_B[:, None] + torch.arange(ids_BT.shape[1], device=rows.device)
-        hidden = output.last_hidden_state
-        return hidden.gather(1, index_BT[..., None].expand(-1, -1, hidden.shape[-1]))
+        row_M, token_M = mask_BT.nonzero(as_tuple=True)
+        hidden: Tensor = output.last_hidden_state[row_M, index_BT[row_M, token_M]]
+        return hidden
 
-    def _can_share_prefix(self) -> bool:
-        text = self.model.config.text_config
-        if "linear_attention" in (getattr(text, "layer_types", None) or []):
-            log.info(
-                "share_prefix: off, %s has linear-attention layers", self.model.config.model_type
-            )
-            return False
-        if self.config.gradient_checkpointing:
-            log.info("share_prefix: off, gradient checkpointing does not keep a cache")
-            return False
-        return True
+    def _refuse_placeholders(self, ids_BT: Tensor) -> None:
+        """Raise where a response holds an image's or a video's placeholder; none is sampled."""
+        config = self.model.config
+        for name in ("image_token_id", "video_token_id"):
+            found = (ids_BT == getattr(config, name)).nonzero()
+            if len(found):
+                row, place = found[0].tolist()
+                token = self.tokenizer.convert_ids_to_tokens(getattr(config, name))
+                raise ValueError(
+                    f"response {row} holds {token} at token {place}: a placeholder for vision "
+                    "features, which a response has none of. Take it out of the response."
+                )
 
     def _banned(self) -> Tensor:
         """Ids that are never sampled, bool [V].
@@ -231,6 +256,11 @@ class Policy(nn.Module):
             if token is not None:
                 banned[token] = True
         return banned
+
+
+def _unshared_layers(config: Any) -> list[str]:
+    """Kinds of layers whose state runs from token to token, or that see a window of them only."""
+    return sorted(set(getattr(config.text_config, "layer_types", None) or ()) - {"full_attention"})
 
 
 def _eos_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
