@@ -15,9 +15,10 @@ class MicroBatch:
 
     Args:
         responses: most responses in one forward and backward.
-        tokens: most tokens in one, padding counted: each distinct prompt at the longest prompt's
-            length and each response at the longest response's. Long and short responses are then
-            kept apart. 0: no such limit.
+        tokens: most tokens in one, as the model computes them. Where a prompt is shared (see
+            policy.share_prefix) nothing is padded: each distinct prompt and each response counts
+            its own tokens. Otherwise every response counts the longest prompt and the longest
+            response of its micro-batch, so that long and short ones are kept apart. 0: no limit.
     """
 
     responses: int = 16
@@ -29,7 +30,15 @@ class MicroBatch:
         if self.tokens < 0:
             raise ValueError(f"micro_batch.tokens is {self.tokens}; it must be 0 (off) or more")
 
-    def cut(self, rows: Tensor, length_B: Tensor, prompt_B: Tensor, size_P: Tensor) -> list[Tensor]:
+    def cut(
+        self,
+        rows: Tensor,
+        length_B: Tensor,
+        prompt_B: Tensor,
+        size_P: Tensor,
+        *,
+        shared: bool,
+    ) -> list[Tensor]:
         """Cut rows of a rollout into micro-batches.
 
         Args:
@@ -37,57 +46,66 @@ class MicroBatch:
             length_B: response tokens of every row of the rollout.
             prompt_B: the prompt of every row.
             size_P: tokens of every prompt.
+            shared: each prompt is computed once in a micro-batch, and nothing is padded.
 
         A row that is over the limit by itself is a micro-batch of its own.
         """
         if not self.tokens:
             return list(rows.split(self.responses)) if len(rows) else []
-        parts: list[list[int]] = []
-        cost = _Cost(length_B.tolist(), prompt_B.tolist(), size_P.tolist())
-        for row in _by_length(rows, length_B, prompt_B):
-            if parts and len(parts[-1]) < self.responses and cost.with_row(row) <= self.tokens:
-                parts[-1].append(row)
-            else:
-                parts.append([row])
-                cost.start()
-            cost.add(row)
-        return [torch.tensor(part) for part in parts]
+        length_of, prompt_of = length_B.tolist(), prompt_B.tolist()
+        batches = _Batches(self, length_of, prompt_of, size_P.tolist(), shared)
+        for group in _by_length(rows, length_of, prompt_of):
+            # A shared prompt that is split over micro-batches is computed in each of them.
+            if shared and not batches.fits(group):
+                batches.start()
+            for row in group:
+                if not batches.fits([row]):
+                    batches.start()
+                batches.add(row)
+        return [torch.tensor(part) for part in batches.parts if part]
 
 
-class _Cost:
-    """Padded tokens of the micro-batch that is being filled."""
+class _Batches:
+    """Micro-batches, the last of which is being filled."""
 
-    def __init__(self, length_B: list[int], prompt_B: list[int], size_P: list[int]) -> None:
-        self.length_B, self.prompt_B, self.size_P = length_B, prompt_B, size_P
-        self.start()
+    def __init__(
+        self,
+        limit: MicroBatch,
+        length_of: list[int],
+        prompt_of: list[int],
+        size_of: list[int],
+        shared: bool,
+    ) -> None:
+        self.limit, self.shared = limit, shared
+        self.length_of, self.prompt_of, self.size_of = length_of, prompt_of, size_of
+        self.parts: list[list[int]] = [[]]
 
     def start(self) -> None:
-        self.rows, self.longest, self.prompts = 0, 0, set[int]()
+        self.parts.append([])
 
     def add(self, row: int) -> None:
-        self.rows += 1
-        self.longest = max(self.longest, self.length_B[row])
-        self.prompts.add(self.prompt_B[row])
+        self.parts[-1].append(row)
 
-    def with_row(self, row: int) -> int:
-        prompts = self.prompts | {self.prompt_B[row]}
-        longest = max(self.longest, self.length_B[row])
-        widest = max(self.size_P[p] for p in prompts)
-        return len(prompts) * widest + (self.rows + 1) * longest
+    def fits(self, more: list[int]) -> bool:
+        part = [*self.parts[-1], *more]
+        return len(part) <= self.limit.responses and self._tokens(part) <= self.limit.tokens
+
+    def _tokens(self, part: list[int]) -> int:
+        lengths = [self.length_of[row] for row in part]
+        sizes = [self.size_of[prompt] for prompt in {self.prompt_of[row] for row in part}]
+        if self.shared:
+            return sum(sizes) + sum(lengths)
+        return len(part) * (max(sizes) + max(lengths))
 
 
-def _by_length(rows: Tensor, length_B: Tensor, prompt_B: Tensor) -> list[int]:
-    """Rows by falling longest response of their group, groups together, long rows first."""
-    longest: dict[int, int] = {}
+def _by_length(rows: Tensor, length_of: list[int], prompt_of: list[int]) -> list[list[int]]:
+    """Groups by falling longest response, in each the long rows first."""
+    groups: dict[int, list[int]] = {}
     for row in rows.tolist():
-        prompt = int(prompt_B[row])
-        longest[prompt] = max(longest.get(prompt, 0), int(length_B[row]))
-
-    def key(row: int) -> tuple[int, int, int, int]:
-        prompt = int(prompt_B[row])
-        return (-longest[prompt], prompt, -int(length_B[row]), row)
-
-    return sorted(rows.tolist(), key=key)
+        groups.setdefault(prompt_of[row], []).append(row)
+    for group in groups.values():
+        group.sort(key=lambda row: (-length_of[row], row))
+    return sorted(groups.values(), key=lambda group: -length_of[group[0]])
 
 
 def deal_prompts(tasks: Sequence[str], parts: int) -> list[list[int]]:

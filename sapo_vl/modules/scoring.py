@@ -29,7 +29,8 @@ class RolloutScorer:
         """Micro-batches of these rows (int64, on the CPU)."""
         size_P = torch.tensor([len(x.input_ids_S) for x in self.batch.inputs])
         prompt_B = torch.arange(len(self.rollout.mask_BT)) // self.rollout.group_size
-        return self.micro_batch.cut(rows, self.rollout.length_B.cpu(), prompt_B, size_P)
+        length_B, shared = self.rollout.length_B.cpu(), self.policy.share_prefix
+        return self.micro_batch.cut(rows, length_B, prompt_B, size_P, shared=shared)
 
     def score(self, rows: Tensor) -> tuple[Scores, Tensor]:
         """Scores of some rows, cut to the longest of them, and their mask; both [N, t]."""

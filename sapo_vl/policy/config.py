@@ -24,7 +24,7 @@ class PolicyConfig:
             numbers are the same; models whose layers cannot share fall back by themselves.
         head_chunk_tokens: response positions per pass through the language-model head; bounds
             memory.
-        gradient_checkpointing: recompute activations in the backward pass (turns share_prefix off).
+        gradient_checkpointing: recompute activations in the backward pass.
     """
 
     path: str

@@ -1,16 +1,28 @@
 """Continue groups of responses token by token after their prompts have been read.
 
-Shape letters: B rows (responses still being drawn), D hidden size.
+Shape letters: P prompts, S prompt tokens (padded on the left), B rows (responses still being
+drawn), D hidden size.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
 from sapo_vl.policy.group_cache import GroupCache, group_attention
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """Prompts that the model has read: its cache and what is needed to go on."""
+
+    cache: Any  # of transformers
+    mask_PS: Tensor  # int64, 1 on real tokens
+    next_position_P: Tensor  # int64
+    last_hidden_PD: Tensor  # predicts the first response token
 
 
 class Decoder(Protocol):
@@ -30,11 +42,11 @@ class Decoder(Protocol):
 class GroupDecoder:
     """Attends to one copy of each prompt: for models whose layers all keep keys and values."""
 
-    def __init__(
-        self, text_model: Any, cache: GroupCache, next_position_B: Tensor, hidden_BD: Tensor
-    ) -> None:
-        self.hidden_BD = hidden_BD
-        self._model, self._cache, self._position_B = text_model, cache, next_position_B
+    def __init__(self, text_model: Any, prefix: Prefix, prompt_B: Tensor, max_tokens: int) -> None:
+        self.hidden_BD = prefix.last_hidden_PD[prompt_B]
+        self._model = text_model
+        self._cache = GroupCache(prefix.cache, prefix.mask_PS.bool(), prompt_B, max_tokens)
+        self._position_B = prefix.next_position_P[prompt_B]
 
     def step(self, token_B: Tensor) -> None:
         """Read one more token of every row."""
@@ -61,17 +73,12 @@ class GroupDecoder:
 class RowDecoder:
     """Copies each prompt's cache to its rows: for every model, linear attention included."""
 
-    def __init__(
-        self,
-        text_model: Any,
-        cache: Any,
-        mask_BS: Tensor,
-        next_position_B: Tensor,
-        hidden_BD: Tensor,
-    ) -> None:
-        self.hidden_BD = hidden_BD
-        self._model, self._cache = text_model, cache
-        self._mask_BS, self._position_B = mask_BS, next_position_B
+    def __init__(self, text_model: Any, prefix: Prefix, prompt_B: Tensor) -> None:
+        self.hidden_BD = prefix.last_hidden_PD[prompt_B]
+        self._model = text_model
+        prefix.cache.reorder_cache(prompt_B)
+        self._cache, self._mask_BS = prefix.cache, prefix.mask_PS[prompt_B]
+        self._position_B = prefix.next_position_P[prompt_B]
 
     def step(self, token_B: Tensor) -> None:
         """Read one more token of every row."""

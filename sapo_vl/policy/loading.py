@@ -65,7 +65,7 @@ def load_model(config: PolicyConfig) -> nn.Module:
     else:
         model = _load_weights(config.path, options)
     if config.gradient_checkpointing:
-        model.gradient_checkpointing_enable({"use_reentrant": False})
+        model.activation_checkpointing_enable({"use_reentrant": False})
     model.train()  # from_pretrained returns evaluation mode, and fit no longer changes it
     return model
 

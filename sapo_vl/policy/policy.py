@@ -1,8 +1,6 @@
 """One class over the Hugging Face models: prefill prompts, continue them, score responses.
 
-The rollout and the scorer share ``prefill``, ``forward_tokens`` and ``log_probs``, so that what
-samples is what trains. Shape letters: P prompts, G group size, B rows, T response tokens, S prompt
-tokens, V vocabulary.
+Shape letters: P prompts, G group size, B rows, T response tokens, S prompt tokens, V vocabulary.
 """
 
 from __future__ import annotations
@@ -17,13 +15,15 @@ import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
 
+from sapo_vl.policy.attention import install_shared_prefix, share_prefix_arguments
 from sapo_vl.policy.config import PolicyConfig
-from sapo_vl.policy.decoding import Decoder, GroupDecoder, RowDecoder
-from sapo_vl.policy.group_cache import GroupCache
+from sapo_vl.policy.decoding import Decoder, GroupDecoder, Prefix, RowDecoder
 from sapo_vl.policy.head import masked_log_softmax, token_stats
 from sapo_vl.policy.inputs import encode_media, join_right, pad_left, vision_anchor
 from sapo_vl.policy.loading import load_config, load_model
+from sapo_vl.policy.packing import pack
 from sapo_vl.policy.parts import freeze
+from sapo_vl.policy.patches import multiply_patches
 from sapo_vl.processor import load_processor
 from sapo_vl.types import PromptInputs
 
@@ -38,23 +38,6 @@ class Scores:
 
     logp_BT: Tensor
     entropy_BT: Tensor  # without gradient
-
-
-@dataclass(slots=True)
-class Prefix:
-    """Prompts that the model has read: the key-value cache and what is needed to go on."""
-
-    cache: Any
-    mask: Tensor  # int64 [rows, S]
-    next_position: Tensor  # int64 [rows]
-    last_hidden: Tensor  # [rows, D]: predicts the first response token
-
-    def select(self, rows: Tensor) -> None:
-        """Keep, repeat or reorder rows in place; differentiable."""
-        self.cache.reorder_cache(rows)
-        self.mask = self.mask[rows]
-        self.next_position = self.next_position[rows]
-        self.last_hidden = self.last_hidden[rows]
 
 
 class Policy(nn.Module):
@@ -80,7 +63,16 @@ class Policy(nn.Module):
             i for i in (self.tokenizer.pad_token_id, self.eos_ids[0]) if i is not None
         )
         self.trains_vision = any(p.requires_grad for p in self.backbone.visual.parameters())
-        self.share_prefix = config.share_prefix and self._can_share_prefix()
+        self.unshared_layers = _unshared_layers(self.model.config)
+        self.share_prefix = config.share_prefix and not self.unshared_layers
+        if config.share_prefix and self.unshared_layers:
+            log.info(
+                "share_prefix: off, %s has layers of %s",
+                self.model.config.model_type,
+                ", ".join(self.unshared_layers),
+            )
+        install_shared_prefix(self.backbone.language_model)
+        multiply_patches(self.backbone.visual)
         self.register_buffer("banned_V", self._banned(), persistent=False)
 
     @property
@@ -112,26 +104,6 @@ class Policy(nn.Module):
         )
         return Prefix(cache, padded.mask, padded.next_position, output.last_hidden_state[:, -1])
 
-    def forward_tokens(self, prefix: Prefix, token_ids: Tensor, mask: Tensor) -> Tensor:
-        """Read the next tokens of every row after ``prefix``, which grows in place.
-
-        ``mask`` [rows, t] marks the real tokens; padding may only follow them. Returns the hidden
-        states [rows, t, D].
-        """
-        prefix.mask = torch.cat([prefix.mask, mask.long()], dim=1)
-        steps = torch.arange(token_ids.shape[1], device=token_ids.device)
-        positions = prefix.next_position[:, None] + steps
-        prefix.next_position = prefix.next_position + token_ids.shape[1]
-        output = self.backbone(
-            input_ids=token_ids,
-            attention_mask=prefix.mask,
-            position_ids=positions.expand(3, -1, -1),
-            cache=prefix.cache,
-            use_cache=True,
-        )
-        hidden: Tensor = output.last_hidden_state
-        return hidden
-
     def decoder(
         self, prompts: Sequence[PromptInputs], prompt_B: Tensor, max_tokens: int
     ) -> Decoder:
@@ -143,14 +115,9 @@ class Policy(nn.Module):
             max_tokens: most tokens that will be read of a row.
         """
         prefix, text_model = self.prefill(prompts), self.backbone.language_model
-        if self._all_layers_attend():
-            cache = GroupCache(prefix.cache, prefix.mask.bool(), prompt_B, max_tokens)
-            position_B, hidden_BD = prefix.next_position[prompt_B], prefix.last_hidden[prompt_B]
-            return GroupDecoder(text_model, cache, position_B, hidden_BD)
-        prefix.select(prompt_B)
-        return RowDecoder(
-            text_model, prefix.cache, prefix.mask, prefix.next_position, prefix.last_hidden
-        )
+        if self.unshared_layers:
+            return RowDecoder(text_model, prefix, prompt_B)
+        return GroupDecoder(text_model, prefix, prompt_B, max_tokens)
 
     def log_probs(self, hidden: Tensor, temperature: float) -> Tensor:
         """Next-token log-probs of the distribution that is sampled and trained, [rows, V]."""
@@ -175,17 +142,26 @@ class Policy(nn.Module):
             mask_BT: bool; True on response tokens.
             temperature: that of the rollout; 0 (greedy) is scored at 1.
             share_prefix: overrides the policy's own choice.
+
+        Raises:
+            ValueError: a response holds a placeholder of vision features, or ``share_prefix`` is
+                asked of a model whose layers cannot share.
         """
         share = self.share_prefix if share_prefix is None else share_prefix
-        hidden = self._hidden_shared if share else self._hidden_plain
+        if share and self.unshared_layers:
+            raise ValueError(
+                f"share_prefix: layers of {', '.join(self.unshared_layers)} cannot share a prompt"
+            )
         # A vision placeholder left in the padding would break the forward pass.
         ids_BT = response_ids_BT.masked_fill(~mask_BT, self.pad_id)
-        hidden_BTD = hidden(prompts, prompt_of_row_B, ids_BT, mask_BT)
+        self._refuse_placeholders(ids_BT)
+        hidden = self._hidden_shared if share else self._hidden_plain
+        hidden_MD = hidden(prompts, prompt_of_row_B, ids_BT, mask_BT)
         text_alone = not any(prompt.media for prompt in prompts)
         if self.trains_vision and text_alone and torch.is_grad_enabled():
-            hidden_BTD = hidden_BTD + vision_anchor(self.backbone)
+            hidden_MD = hidden_MD + vision_anchor(self.backbone)
         logp, entropy = token_stats(
-            hidden_BTD[mask_BT],
+            hidden_MD,
             ids_BT[mask_BT],
             self.model.lm_head,
             temperature or 1.0,
@@ -198,17 +174,19 @@ class Policy(nn.Module):
     def _hidden_shared(
         self, prompts: Sequence[PromptInputs], rows: Tensor, ids_BT: Tensor, mask_BT: Tensor
     ) -> Tensor:
-        """Hidden states that predict each response token.
+        """Hidden states [M, D] that predict each response token.
 
-        Prompts are read once and their cache is repeated over the group.
+        One forward over a row of real tokens, each prompt in it once.
         """
-        prefix = self.prefill(prompts)
-        prefix.select(rows)
-        first = prefix.last_hidden[:, None]
-        if ids_BT.shape[1] == 1:
-            return first
-        rest = self.forward_tokens(prefix, ids_BT[:, :-1], mask_BT[:, :-1])
-        return torch.cat([first, rest], dim=1)
+        packed = pack(self.backbone, prompts, rows, ids_BT, mask_BT)
+        output = self.backbone(
+            input_ids=packed.input_ids,
+            position_ids=packed.positions,
+            mm_encoder_outputs=encode_media(self.backbone, prompts, packed.order),
+            **share_prefix_arguments(packed.groups, ids_BT.device),
+        )
+        hidden: Tensor = output.last_hidden_state[0].index_select(0, packed.index_M)
+        return hidden
 
     def _hidden_plain(
         self, prompts: Sequence[PromptInputs], rows: Tensor, ids_BT: Tensor, mask_BT: Tensor
@@ -224,23 +202,22 @@ class Policy(nn.Module):
         )
         start_B = torch.tensor([len(p.input_ids_S) for p in prompts], device=rows.device)[rows] - 1
         index_BT = start_B[:, None] + torch.arange(ids_BT.shape[1], device=rows.device)
-        hidden = output.last_hidden_state
-        return hidden.gather(1, index_BT[..., None].expand(-1, -1, hidden.shape[-1]))
+        row_M, token_M = mask_BT.nonzero(as_tuple=True)
+        hidden: Tensor = output.last_hidden_state[row_M, index_BT[row_M, token_M]]
+        return hidden
 
-    def _all_layers_attend(self) -> bool:
-        text = self.model.config.text_config
-        return "linear_attention" not in (getattr(text, "layer_types", None) or [])
-
-    def _can_share_prefix(self) -> bool:
-        if not self._all_layers_attend():
-            log.info(
-                "share_prefix: off, %s has linear-attention layers", self.model.config.model_type
-            )
-            return False
-        if self.config.gradient_checkpointing:
-            log.info("share_prefix: off, gradient checkpointing does not keep a cache")
-            return False
-        return True
+    def _refuse_placeholders(self, ids_BT: Tensor) -> None:
+        """Raise where a response holds an image's or a video's placeholder; none is sampled."""
+        config = self.model.config
+        for name in ("image_token_id", "video_token_id"):
+            found = (ids_BT == getattr(config, name)).nonzero()
+            if len(found):
+                row, place = found[0].tolist()
+                token = self.tokenizer.convert_ids_to_tokens(getattr(config, name))
+                raise ValueError(
+                    f"response {row} holds {token} at token {place}: a placeholder for vision "
+                    "features, which a response has none of. Take it out of the response."
+                )
 
     def _banned(self) -> Tensor:
         """Ids that are never sampled, bool [V].
@@ -256,6 +233,11 @@ class Policy(nn.Module):
             if token is not None:
                 banned[token] = True
         return banned
+
+
+def _unshared_layers(config: Any) -> list[str]:
+    """Kinds of layers whose state runs from token to token, or that see a window of them only."""
+    return sorted(set(getattr(config.text_config, "layer_types", None) or ()) - {"full_attention"})
 
 
 def _eos_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:

@@ -42,12 +42,7 @@ def decode(decoder: GroupDecoder | RowDecoder) -> tuple[Tensor, list[Tensor]]:
 def both(policy: Policy) -> tuple[GroupDecoder, RowDecoder]:
     prompts = mixed_prompts(policy.processor)
     shared = policy.decoder(prompts, PROMPT_B, STEPS)
-    prefix = policy.prefill(prompts)
-    prefix.select(PROMPT_B)
-    text_model = policy.backbone.language_model
-    copied = RowDecoder(
-        text_model, prefix.cache, prefix.mask, prefix.next_position, prefix.last_hidden
-    )
+    copied = RowDecoder(policy.backbone.language_model, policy.prefill(prompts), PROMPT_B)
     assert isinstance(shared, GroupDecoder)
     return shared, copied
 
@@ -73,7 +68,7 @@ def test_a_prompt_is_kept_once_and_forgotten_with_its_rows(
 ) -> None:
     policy = load_policy("qwen3_vl").eval()
     prefix = policy.prefill(mixed_prompts(policy.processor))
-    cache = GroupCache(prefix.cache, prefix.mask.bool(), PROMPT_B, STEPS)
+    cache = GroupCache(prefix.cache, prefix.mask_PS.bool(), PROMPT_B, STEPS)
     assert cache.prompts == 4
     cache.keep(PROMPT_B != 3)
     assert cache.prompts == 4  # a copy of three is not worth one prompt less

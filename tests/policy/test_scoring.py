@@ -203,7 +203,7 @@ def test_gradient_checkpointing_changes_the_memory_and_not_the_numbers(
 ) -> None:
     plain = load_policy(family, share_prefix=False)
     checkpointed = load_policy(family, gradient_checkpointing=True)
-    assert not checkpointed.share_prefix
+    assert checkpointed.share_prefix == (family != "qwen3_5")  # its layers cannot share
     assert any(getattr(m, "gradient_checkpointing", False) for m in checkpointed.model.modules())
     gradients = []
     for policy in (plain, checkpointed):

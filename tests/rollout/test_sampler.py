@@ -118,7 +118,7 @@ def test_first_tokens_follow_the_policy(load_policy: Callable[..., Policy]) -> N
     with torch.no_grad():  # far from uniform
         policy.model.lm_head.weight *= 3
         prompt = encode(policy.processor, "How many?", [picture(32, 32)])
-        logp_V = policy.log_probs(policy.prefill([prompt]).last_hidden, 0.7)[0]
+        logp_V = policy.log_probs(policy.prefill([prompt]).last_hidden_PD, 0.7)[0]
     sampling = Sampling(group_size=4000, temperature=0.7, max_new_tokens=1)
     rollout = Sampler()(policy, prompt_batch([prompt], [5]), sampling, SEED)
     counts = torch.bincount(rollout.response_ids_BT[:, 0], minlength=len(logp_V)).double()
@@ -219,7 +219,7 @@ def test_top_k_and_top_p_restrict_the_draws_and_not_the_log_probs(
 ) -> None:
     policy = load_policy("qwen3_vl")
     batch = whole_batch(policy)
-    first_BV = policy.log_probs(policy.prefill(batch.inputs).last_hidden, 1.0).detach()
+    first_BV = policy.log_probs(policy.prefill(batch.inputs).last_hidden_PD, 1.0).detach()
     free = Sampling(group_size=32, max_new_tokens=1)
     for restricted in (
         Sampling(group_size=32, max_new_tokens=1, top_k=4),
