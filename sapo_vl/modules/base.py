@@ -17,6 +17,7 @@ from sapo_vl.evaluation import AvgAtN, answers_of, judge
 from sapo_vl.policy import Policy, PolicyConfig
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
+from sapo_vl.strategies import building, whole_weights
 from sapo_vl.types import Answers, PromptBatch, Sampling, Verdict
 from sapo_vl.verifiers import VerifierPool
 
@@ -65,7 +66,13 @@ class PolicyModule(L.LightningModule):
     @override
     def configure_model(self) -> None:
         if not hasattr(self, "policy"):  # called again by every trainer function
-            self.policy = Policy(self.policy_config)
+            with building(self._strategy, random=self.policy_config.weights == "random"):
+                self.policy = Policy(self.policy_config)
+
+    @property
+    def _strategy(self) -> Any:
+        """The trainer's strategy; None for a module that is used without a trainer."""
+        return self.trainer.strategy if self._trainer is not None else None
 
     @override
     def configure_optimizers(self) -> Any:
@@ -143,7 +150,8 @@ class PolicyModule(L.LightningModule):
         """Sample answers to a batch; ``verdicts`` None: ask the verifiers."""
         if not len(batch):  # every sample of it was skipped
             return []
-        drawn = self.rollout(self.policy, batch, self.evaluation[name], (self.seed, 0))
+        with whole_weights(self._strategy):
+            drawn = self.rollout(self.policy, batch, self.evaluation[name], (self.seed, 0))
         if verdicts is None:
             verdicts = judge(batch.prompts, drawn, self.verifier_pool)
         return answers_of(batch.prompts, drawn, verdicts, name)

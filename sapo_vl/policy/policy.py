@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from transformers import DynamicCache
 
 from sapo_vl.policy.config import PolicyConfig
-from sapo_vl.policy.head import masked_log_softmax, token_stats
+from sapo_vl.policy.head import TokenStats, masked_log_softmax
 from sapo_vl.policy.inputs import encode_media, join_right, pad_left, vision_anchor
 from sapo_vl.policy.loading import load_config, load_model
 from sapo_vl.policy.parts import freeze
@@ -77,7 +77,7 @@ class Policy(nn.Module):
         self.pad_id: int = next(
             i for i in (self.tokenizer.pad_token_id, self.eos_ids[0]) if i is not None
         )
-        self.trains_vision = any(p.requires_grad for p in self.backbone.visual.parameters())
+        self.token_stats = TokenStats()
         self.share_prefix = config.share_prefix and self._can_share_prefix()
         self.register_buffer("banned_V", self._banned(), persistent=False)
 
@@ -158,17 +158,18 @@ class Policy(nn.Module):
         hidden = self._hidden_shared if share else self._hidden_plain
         # A vision placeholder left in the padding would break the forward pass.
         ids_BT = response_ids_BT.masked_fill(~mask_BT, self.pad_id)
-        hidden_BTD = hidden(prompts, prompt_of_row_B, ids_BT, mask_BT)
+        # Ranks with images and ranks without have to call the same modules in the same order: the
+        # tower first, once, even where it is frozen, then the language model.
         text_alone = not any(prompt.media for prompt in prompts)
-        if self.trains_vision and text_alone and torch.is_grad_enabled():
-            hidden_BTD = hidden_BTD + vision_anchor(self.backbone)
-        logp, entropy = token_stats(
+        anchor = vision_anchor(self.backbone) if text_alone else 0
+        hidden_BTD = hidden(prompts, prompt_of_row_B, ids_BT, mask_BT) + anchor
+        logp, entropy = self.token_stats(
             hidden_BTD[mask_BT],
             ids_BT[mask_BT],
-            self.model.lm_head,
-            temperature or 1.0,
-            self.banned_V,
-            self.config.head_chunk_tokens,
+            head=self.model.lm_head,
+            temperature=temperature or 1.0,
+            banned_V=self.banned_V,
+            chunk_tokens=self.config.head_chunk_tokens,
         )
         zeros = logp.new_zeros(mask_BT.shape)
         return Scores(zeros.masked_scatter(mask_BT, logp), zeros.masked_scatter(mask_BT, entropy))
@@ -182,11 +183,10 @@ class Policy(nn.Module):
         """
         prefix = self.prefill(prompts)
         prefix.select(rows)
-        first = prefix.last_hidden[:, None]
-        if ids_BT.shape[1] == 1:
-            return first
-        rest = self.forward_tokens(prefix, ids_BT[:, :-1], mask_BT[:, :-1])
-        return torch.cat([first, rest], dim=1)
+        first, t = prefix.last_hidden[:, None], ids_BT.shape[1]
+        ahead = max(1, t - 1)  # one token at least: every rank has to make the same calls
+        rest = self.forward_tokens(prefix, ids_BT[:, :ahead], mask_BT[:, :ahead])
+        return torch.cat([first, rest], dim=1)[:, :t]
 
     def _hidden_plain(
         self, prompts: Sequence[PromptInputs], rows: Tensor, ids_BT: Tensor, mask_BT: Tensor
