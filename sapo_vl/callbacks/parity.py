@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from sapo_vl.policy import Policy
 from sapo_vl.policy.inputs import PIXELS, pad_left, prompt_positions
+from sapo_vl.strategies import whole_weights
 from sapo_vl.types import PromptBatch, PromptInputs, Sampling
 
 # Largest |difference of log-probs| taken for rounding. Half precision: one bf16 step of a logit
@@ -101,20 +102,23 @@ class ParityCheck(L.Callback):
 
     @torch.no_grad()
     def _compare(self, module: Any, part: PromptBatch) -> dict[str, float]:
+        """The largest differences over all ranks, so that they come to the same decision."""
         policy: Policy = module.policy
-        drawn = module.rollout(policy, part, self.sampling, (module.seed, 0))
-        rows = torch.arange(len(part), device=policy.device).repeat_interleave(drawn.group_size)
-        args = (part.inputs, rows, drawn.response_ids_BT, drawn.mask_BT, self.sampling.temperature)
-        used = policy.score(*args).logp_BT
-        plain = policy.score(*args, share_prefix=False).logp_BT
-        return {
-            "parity/sampler_scorer": _largest(used - drawn.logp_BT),
-            "parity/shared_plain": _largest(used - plain),
+        strategy = module.trainer.strategy
+        with whole_weights(strategy):
+            drawn = module.rollout(policy, part, self.sampling, (module.seed, 0))
+            rows = torch.arange(len(part), device=policy.device).repeat_interleave(drawn.group_size)
+            args = (part.inputs, rows, drawn.response_ids_BT, drawn.mask_BT)
+            used = policy.score(*args, self.sampling.temperature).logp_BT
+            plain = policy.score(*args, self.sampling.temperature, share_prefix=False).logp_BT
+        differences = {
+            "parity/sampler_scorer": used - drawn.logp_BT,
+            "parity/shared_plain": used - plain,
         }
-
-
-def _largest(difference: Tensor) -> float:
-    return float(difference.abs().max())
+        return {
+            name: float(strategy.reduce(difference.abs().max(), reduce_op="max"))
+            for name, difference in differences.items()
+        }
 
 
 def _check_media_tokens(policy: Policy, inputs: PromptInputs, key: str) -> None:

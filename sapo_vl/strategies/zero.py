@@ -98,7 +98,7 @@ class ZeroStrategy(DeepSpeedStrategy):
         super().setup(trainer)
         policy = getattr(self.lightning_module, "policy", None)
         if self.zero_stage_3 and isinstance(policy, Policy):
-            from deepspeed.zero import register_external_parameter
+            from deepspeed.runtime.zero import register_external_parameter
 
             # Uses the head's weight without calling the head.
             register_external_parameter(policy.token_stats, policy.model.lm_head.weight)
