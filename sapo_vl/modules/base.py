@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, cast
 
 import lightning as L
@@ -61,6 +62,7 @@ class PolicyModule(L.LightningModule):
         self.seed = seed
         self.verifier_pool = verifier_pool
         self.policy: Policy
+        self._gathered = ExitStack()
         self.scores = nn.ModuleDict()  # "<task> <sampling>" -> AvgAtN, filled while evaluating
 
     @override
@@ -128,13 +130,32 @@ class PolicyModule(L.LightningModule):
         """Answer a user's own questions, unjudged."""
         return [answer for name in self.evaluation for answer in self._answer(batch, name, ())]
 
+    # Weights are gathered for a whole evaluation, not for each batch: ranks have unequal numbers.
+    @override
+    def on_validation_epoch_start(self) -> None:
+        self._gathered.enter_context(whole_weights(self._strategy))
+
+    @override
+    def on_test_epoch_start(self) -> None:
+        self._gathered.enter_context(whole_weights(self._strategy))
+
+    @override
+    def on_predict_epoch_start(self) -> None:
+        self._gathered.enter_context(whole_weights(self._strategy))
+
     @override
     def on_validation_epoch_end(self) -> None:
+        self._gathered.close()
         self._log_scores()
 
     @override
     def on_test_epoch_end(self) -> None:
+        self._gathered.close()
         self._log_scores()
+
+    @override
+    def on_predict_epoch_end(self) -> None:
+        self._gathered.close()
 
     def _evaluate(self, batch: PromptBatch) -> list[Answers]:
         found = []
@@ -150,8 +171,7 @@ class PolicyModule(L.LightningModule):
         """Sample answers to a batch; ``verdicts`` None: ask the verifiers."""
         if not len(batch):  # every sample of it was skipped
             return []
-        with whole_weights(self._strategy):
-            drawn = self.rollout(self.policy, batch, self.evaluation[name], (self.seed, 0))
+        drawn = self.rollout(self.policy, batch, self.evaluation[name], (self.seed, 0))
         if verdicts is None:
             verdicts = judge(batch.prompts, drawn, self.verifier_pool)
         return answers_of(batch.prompts, drawn, verdicts, name)

@@ -6,6 +6,7 @@ fewer micro-batches than the other; responses end at different lengths.
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import sys
@@ -41,7 +42,7 @@ class Case:
     precision: str = "32-true"
     optimizer: str = "SGD"
     clip: float = 0.5
-    lr: float = 0.1
+    lr: float = 0.5
     freeze: list[str] = field(default_factory=list)
     weights: str = "pretrained"
     offload: bool = False
@@ -162,6 +163,7 @@ def run(case: Case, root: Path, rank: int = 0, world: int = 1) -> dict[str, Any]
 
 
 def main() -> None:
+    faulthandler.dump_traceback_later(float(os.environ.get("DUMP_AFTER", 600)))
     out, rank = Path(sys.argv[1]), int(os.environ["RANK"])
     torch.set_num_threads(1)
     for content in json.loads((out / "cases.json").read_text()):

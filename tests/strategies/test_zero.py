@@ -1,0 +1,151 @@
+"""ZeRO 1, 2 and 3 on two gloo processes against one process without DeepSpeed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import zero_case
+from project import Project
+from zero_case import Case
+
+pytest.importorskip("deepspeed")
+TESTS = Path(__file__).resolve().parents[1]
+
+
+def launch(cases: list[Case], out: Path, processes: int = 2) -> dict[str, dict[str, Any]]:
+    """Run the cases one after the other in one process group; results of rank 0 by name."""
+    zero_case.dump(cases, out)
+    environment = os.environ | {
+        "PYTHONPATH": f"{TESTS.parent}:{TESTS}",
+        "OMP_NUM_THREADS": "1",
+        "DS_ACCELERATOR": "cpu",
+    }
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    command += ["--nproc-per-node", str(processes), str(TESTS / "strategies/zero_case.py"), str(out)]
+    log = out / "log.txt"
+    with log.open("w") as file:
+        group = subprocess.Popen(
+            command, env=environment, stdout=file, stderr=file, start_new_session=True
+        )
+        try:
+            code = group.wait(timeout=240 + 60 * len(cases))  # ranks that hang
+        finally:
+            if group.poll() is None:
+                os.killpg(group.pid, signal.SIGKILL)
+    assert code == 0, log.read_text()[-5000:]
+    found = {}
+    for case in cases:
+        ranks = [torch.load(out / f"{case.name}-{r}.pt", weights_only=True) for r in range(processes)]
+        for other in ranks[1:]:
+            assert apart(ranks[0], other) == 0
+        found[case.name] = ranks[0]
+    return found
+
+
+def apart(a: dict[str, Any], b: dict[str, Any]) -> float:
+    """Largest difference of any weight."""
+    assert a["weights"].keys() == b["weights"].keys()
+    return max(float((a["weights"][k] - b["weights"][k]).abs().max()) for k in a["weights"])
+
+
+def assert_equal(got: dict[str, Any], wanted: dict[str, Any]) -> None:
+    assert apart(got, wanted) < 2e-6
+    for row, other in zip(got["rows"], wanted["rows"], strict=True):
+        assert row["grad_norm"] == pytest.approx(other["grad_norm"], rel=1e-4)
+        assert row["lr"] == pytest.approx(other["lr"])
+
+
+def test_iterations_under_zero_equal_one_process(project: Project, tmp_path: Path) -> None:
+    alone = Case("alone", project.model)
+    wanted = zero_case.run(alone, tmp_path)
+    start = project.policy().model.state_dict()
+    # The comparison below would be blind to lost gradients and to clipping if these failed.
+    assert max(float((wanted["weights"][k] - start[k]).abs().max()) for k in start) > 1e-2
+    assert min(row["grad_norm"] for row in wanted["rows"]) > 2 * alone.clip
+    got = launch([replace(alone, name=f"zero{s}", stage=s) for s in (1, 2, 3)], tmp_path)
+    for result in got.values():
+        assert_equal(result, wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("stage", [1, 2, 3])
+def test_a_resumed_run_ends_as_the_unbroken_one(
+    project: Project, tmp_path: Path, stage: int
+) -> None:
+    whole = Case("whole", project.model, stage=stage, optimizer="AdamW", lr=1e-3, iterations=3)
+    broken = replace(whole, name="broken", stop=1, folder=str(tmp_path / "broken"))
+    got = launch([whole, broken], tmp_path)
+    assert apart(got["whole"], got["broken"]) == 0
+    assert [r["iteration"] for r in got["broken"]["rows"]] == [0, 0, 1, 1, 2, 2]
+    assert got["whole"]["rows"] == got["broken"]["rows"]
+
+
+@pytest.mark.slow
+def test_frozen_parts_stay_bit_equal(project: Project, tmp_path: Path) -> None:
+    freeze = ["vision", "merger"]
+    alone = Case("alone", project.model, freeze=freeze)
+    wanted = zero_case.run(alone, tmp_path)
+    got = launch([replace(alone, name=f"zero{s}", stage=s) for s in (2, 3)], tmp_path)
+    start = project.policy().model.state_dict()
+    for result in got.values():
+        assert_equal(result, wanted)
+        moved = {k for k, v in result["weights"].items() if not torch.equal(v, start[k])}
+        assert moved
+        assert not any("visual" in name for name in moved)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl_moe", "qwen3_5"])
+def test_other_families_under_zero_3(
+    model_folder: Callable[[str], Path], tmp_path: Path, family: str
+) -> None:
+    alone = Case("alone", str(model_folder(family)))  # their heads are not tied
+    wanted = zero_case.run(alone, tmp_path)
+    got = launch([replace(alone, name="zero3", stage=3)], tmp_path)
+    assert_equal(got["zero3"], wanted)
+
+
+@pytest.mark.slow
+def test_gradient_checkpointing_and_offload_change_nothing(
+    project: Project, tmp_path: Path
+) -> None:
+    alone = Case("alone", project.model)
+    wanted = zero_case.run(alone, tmp_path)
+    checkpointed = replace(alone, name="checkpointed", stage=3, checkpointing=True)
+    offloaded = [replace(alone, name=f"offload{s}", stage=s, offload=True) for s in (1, 2, 3)]
+    for result in launch([checkpointed, *offloaded], tmp_path).values():
+        assert_equal(result, wanted)
+
+
+@pytest.mark.slow
+def test_half_precision_stays_near_float32(project: Project, tmp_path: Path) -> None:
+    alone = Case("alone", project.model, iterations=1)
+    wanted = zero_case.run(alone, tmp_path)
+    cases = [
+        replace(alone, name=f"zero{s}-{precision}", stage=s, precision=precision)
+        for s in (1, 2, 3)
+        for precision in ("bf16-true", "bf16-mixed")
+    ]
+    for name, result in launch(cases, tmp_path).items():
+        # Responses may differ by a rounded draw: norms are near, not equal.
+        norm = result["rows"][0]["grad_norm"]
+        assert norm == pytest.approx(wanted["rows"][0]["grad_norm"], rel=0.5), name
+        assert 0 < apart(result, wanted) < 0.05, name
+
+
+@pytest.mark.slow
+def test_random_weights_under_zero_3(project: Project, tmp_path: Path) -> None:
+    case = Case("random", project.model, stage=3, weights="random")
+    got = launch([case], tmp_path)["random"]
+    start = project.policy().model.state_dict()
+    assert apart(got, {"weights": start}) > 0.1  # other weights
+    assert all(float(v.abs().max()) > 0 for k, v in got["weights"].items() if "bias" not in k)
