@@ -77,16 +77,18 @@ def test_iterations_under_zero_equal_one_process(project: Project, tmp_path: Pat
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("stage", [1, 2, 3])
-def test_a_resumed_run_ends_as_the_unbroken_one(
-    project: Project, tmp_path: Path, stage: int
-) -> None:
-    whole = Case("whole", project.model, stage=stage, optimizer="AdamW", lr=1e-3, iterations=3)
-    broken = replace(whole, name="broken", stop=1, folder=str(tmp_path / "broken"))
-    got = launch([whole, broken], tmp_path)
-    assert apart(got["whole"], got["broken"]) == 0
-    assert [r["iteration"] for r in got["broken"]["rows"]] == [0, 0, 1, 1, 2, 2]
-    assert got["whole"]["rows"] == got["broken"]["rows"]
+def test_a_resumed_run_ends_as_the_unbroken_one(project: Project, tmp_path: Path) -> None:
+    cases = []
+    for stage in (1, 2, 3):
+        whole = Case(f"whole{stage}", project.model, stage=stage, optimizer="AdamW", lr=1e-3)
+        folder = str(tmp_path / f"checkpoint{stage}")
+        cases += [whole, replace(whole, name=f"broken{stage}", stop=1, folder=folder)]
+    got = launch(cases, tmp_path)
+    for stage in (1, 2, 3):
+        whole, broken = got[f"whole{stage}"], got[f"broken{stage}"]
+        assert apart(whole, broken) == 0
+        assert [row["iteration"] for row in broken["rows"]] == [0, 0, 1, 1]
+        assert whole["rows"] == broken["rows"]
 
 
 @pytest.mark.slow
@@ -144,8 +146,6 @@ def test_half_precision_stays_near_float32(project: Project, tmp_path: Path) -> 
 
 @pytest.mark.slow
 def test_random_weights_under_zero_3(project: Project, tmp_path: Path) -> None:
-    case = Case("random", project.model, stage=3, weights="random")
-    got = launch([case], tmp_path)["random"]
-    start = project.policy().model.state_dict()
-    assert apart(got, {"weights": start}) > 0.1  # other weights
-    assert all(float(v.abs().max()) > 0 for k, v in got["weights"].items() if "bias" not in k)
+    alone = Case("alone", project.model, weights="random")
+    wanted = zero_case.run(alone, tmp_path)  # drawn from the same seed
+    assert_equal(launch([replace(alone, name="zero3", stage=3)], tmp_path)["zero3"], wanted)

@@ -63,15 +63,15 @@ class Halves:
 class Kept(L.Callback):
     """What the fit came to."""
 
-    def __init__(self, batch: int = 0) -> None:
-        self.batch, self.rows, self.weights = batch, [], {}
+    def __init__(self) -> None:
+        self.rows: list[dict[str, float]] = []
+        self.weights: dict[str, torch.Tensor] = {}
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
         out = outputs["iteration"]
-        lengths = out.rollout.length_B.float()
         for u in out.updates:
             row = {"grad_norm": u.grad_norm, "lr": u.lr, "ratio": float(u.log_ratio_NT.abs().max())}
-            self.rows.append(row | {"iteration": out.iteration, "longest": float(lengths.max())})
+            self.rows.append(row | {"iteration": out.iteration})
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         with whole_weights(trainer.strategy):
@@ -143,6 +143,7 @@ def trainer_of(case: Case, root: Path, world: int, **changes: Any) -> L.Trainer:
 
 def run(case: Case, root: Path, rank: int = 0, world: int = 1) -> dict[str, Any]:
     """Fit; returns the weights at the end (whole, float32) and a row for every update."""
+    L.seed_everything(0, verbose=False)  # random weights are drawn in every process
     kept = Kept()
     data = DataLoader(batches(case.model, case.iterations, rank, world), batch_size=None)
     steps = 2 * (case.stop or case.iterations)
@@ -163,12 +164,11 @@ def run(case: Case, root: Path, rank: int = 0, world: int = 1) -> dict[str, Any]
 
 
 def main() -> None:
-    faulthandler.dump_traceback_later(float(os.environ.get("DUMP_AFTER", 600)))
+    faulthandler.dump_traceback_later(300)  # says where ranks hang, should they
     out, rank = Path(sys.argv[1]), int(os.environ["RANK"])
     torch.set_num_threads(1)
     for content in json.loads((out / "cases.json").read_text()):
         case = Case(**content)
-        L.seed_everything(0, verbose=False)
         result = run(case, out, rank, int(os.environ["WORLD_SIZE"]))
         torch.save(result, out / f"{case.name}-{rank}.pt")
         print(f"done: {case.name}", flush=True)
