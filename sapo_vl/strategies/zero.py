@@ -162,8 +162,39 @@ def _building(strategy: ZeroStrategy, *, random: bool) -> Iterator[None]:
             partition_parameters.restore_init_context()
     else:
         alive = HfDeepSpeedConfig(strategy.config)  # from_pretrained splits weights as it loads
-        yield
+        with _transpose_by_whole_shapes():
+            yield
         del alive
+
+
+@contextmanager
+def _transpose_by_whole_shapes() -> Iterator[None]:
+    """Let transformers compare stored weights with the whole shape of the model's.
+
+    It turns experts' weights round where the file has the other layout; a split weight's shape is
+    empty, so that it would always turn them.
+    """
+    from transformers.core_model_loading import Transpose
+
+    original = Transpose.convert
+
+    def convert(
+        self: Any, input_dict: Any, source_patterns: Any, target_patterns: Any, **kwargs: Any
+    ) -> Any:
+        if self.check_dims:
+            parameter = kwargs["model"].get_parameter(kwargs["full_layer_name"])
+            value = next(iter(input_dict.values()))
+            tensor = value[0] if isinstance(value, list) else value
+            if tensor.shape == getattr(parameter, "ds_shape", parameter.shape):
+                target = self.get_target_pattern(input_dict, source_patterns, target_patterns)
+                return {target: tensor}
+        return original(self, input_dict, source_patterns, target_patterns, **kwargs)
+
+    Transpose.convert = convert
+    try:
+        yield
+    finally:
+        Transpose.convert = original
 
 
 @whole_weights.register
