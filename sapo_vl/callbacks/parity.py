@@ -71,7 +71,7 @@ class ParityCheck(L.Callback):
             _check_media_tokens(policy, inputs, prompt.key)
         part = self._part(batch)
         _check_positions(policy, part.inputs)
-        tolerance = self.tolerance or TOLERANCE[policy.config.dtype]
+        tolerance = self.tolerance or TOLERANCE[_dtype(policy)]
         figures = self._compare(pl_module, part)
         if (
             self.fall_back
@@ -121,6 +121,11 @@ class ParityCheck(L.Callback):
         }
 
 
+def _dtype(policy: Policy) -> str:
+    """What the weights are held in now: the trainer's precision may have changed it."""
+    return str(policy.model.lm_head.weight.dtype).removeprefix("torch.")
+
+
 def _check_media_tokens(policy: Policy, inputs: PromptInputs, key: str) -> None:
     """Placeholders in the ids must be as many as the grid makes features."""
     merge = policy.model.config.vision_config.spatial_merge_size**2
@@ -161,7 +166,7 @@ def _check_positions(policy: Policy, inputs: tuple[PromptInputs, ...]) -> None:
 
 
 def _explain(wrong: dict[str, float], tolerance: float, policy: Policy) -> str:
-    lines = [f"parity check failed (tolerance {tolerance:.1e}, {policy.config.dtype} weights):"]
+    lines = [f"parity check failed (tolerance {tolerance:.1e}, {_dtype(policy)} weights):"]
     if "parity/sampler_scorer" in wrong:
         lines.append(
             "- log-probs of the sampler and of the scorer differ by "

@@ -18,7 +18,7 @@ from sapo_vl.evaluation import AvgAtN, answers_of, judge
 from sapo_vl.policy import Policy, PolicyConfig
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
-from sapo_vl.strategies import building, whole_weights
+from sapo_vl.strategies import whole_weights
 from sapo_vl.types import Answers, PromptBatch, Sampling, Verdict
 from sapo_vl.verifiers import VerifierPool
 
@@ -68,13 +68,7 @@ class PolicyModule(L.LightningModule):
     @override
     def configure_model(self) -> None:
         if not hasattr(self, "policy"):  # called again by every trainer function
-            with building(self._strategy, random=self.policy_config.weights == "random"):
-                self.policy = Policy(self.policy_config)
-
-    @property
-    def _strategy(self) -> Any:
-        """The trainer's strategy; None for a module that is used without a trainer."""
-        return self.trainer.strategy if self._trainer is not None else None
+            self.policy = Policy(self.policy_config)
 
     @override
     def configure_optimizers(self) -> Any:
@@ -133,15 +127,15 @@ class PolicyModule(L.LightningModule):
     # Weights are gathered for a whole evaluation, not for each batch: ranks have unequal numbers.
     @override
     def on_validation_epoch_start(self) -> None:
-        self._gathered.enter_context(whole_weights(self._strategy))
+        self._gathered.enter_context(whole_weights(self.trainer.strategy))
 
     @override
     def on_test_epoch_start(self) -> None:
-        self._gathered.enter_context(whole_weights(self._strategy))
+        self._gathered.enter_context(whole_weights(self.trainer.strategy))
 
     @override
     def on_predict_epoch_start(self) -> None:
-        self._gathered.enter_context(whole_weights(self._strategy))
+        self._gathered.enter_context(whole_weights(self.trainer.strategy))
 
     @override
     def on_validation_epoch_end(self) -> None:

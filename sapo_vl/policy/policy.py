@@ -8,7 +8,7 @@ tokens, V vocabulary.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
+from typing_extensions import override
 
 from sapo_vl.policy.config import PolicyConfig
 from sapo_vl.policy.head import TokenStats, masked_log_softmax
@@ -90,6 +91,20 @@ class Policy(nn.Module):
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.banned_V.device
+
+    @override
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Policy:
+        """Move or cast everything, but leave the rotary frequencies in float32.
+
+        transformers keeps them so when it loads half-precision weights; a trainer that casts the
+        module would round them, and shift every position's phase by its share of a bfloat16 step.
+        """
+        names = ("inv_freq", "original_inv_freq")
+        exact = [(m, k, m._buffers[k]) for m in self.modules() for k in names if k in m._buffers]
+        super()._apply(fn, recurse)
+        for module, name, frequencies in exact:
+            setattr(module, name, frequencies.to(getattr(module, name).device))
+        return self
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write weights, config and processor in Hugging Face layout."""

@@ -22,12 +22,6 @@ USE_OURS = (
 
 
 @singledispatch
-def building(strategy: Any, *, random: bool) -> AbstractContextManager[None]:
-    """Context in which a Hugging Face model is built; ``random``: with new weights, not loaded."""
-    return nullcontext()
-
-
-@singledispatch
 def whole_weights(strategy: Any) -> AbstractContextManager[None]:
     """Context in which every rank holds all weights and may run as many forwards as it likes.
 
@@ -55,6 +49,6 @@ def clip_and_step(
     return norm
 
 
-@building.register(DeepSpeedStrategy)
-def _(strategy: DeepSpeedStrategy, *, random: bool) -> AbstractContextManager[None]:
+@whole_weights.register
+def _(strategy: DeepSpeedStrategy) -> AbstractContextManager[None]:
     raise ValueError(USE_OURS)

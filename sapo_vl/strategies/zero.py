@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from typing_extensions import override
 
 from sapo_vl.policy import Policy
-from sapo_vl.strategies.by_strategy import building, clip_and_step, whole_weights
+from sapo_vl.strategies.by_strategy import clip_and_step, whole_weights
 
 
 class ZeroStrategy(DeepSpeedStrategy):
@@ -129,6 +129,25 @@ class ZeroStrategy(DeepSpeedStrategy):
 
     @contextmanager
     @override
+    def model_sharded_context(self) -> Iterator[None]:
+        """Let transformers split the weights as it builds a model.
+
+        Lightning would open DeepSpeed's context around that, in which weights cannot be drawn and
+        rotary frequencies are rounded to the weights' dtype. The engine splits what else there is.
+        """
+        self._init_config_if_needed()
+        if not self.zero_stage_3:
+            yield
+            return
+        from transformers.integrations import HfDeepSpeedConfig
+
+        alive = HfDeepSpeedConfig(self.config)  # transformers looks for a living one
+        with _transpose_by_whole_shapes():
+            yield
+        del alive
+
+    @contextmanager
+    @override
     def block_backward_sync(self) -> Iterator[None]:
         """Hold the accumulation boundary open: gradients add up, the next step is not due."""
         self.deepspeed_engine.set_gradient_accumulation_boundary(False)
@@ -143,28 +162,6 @@ class ZeroStrategy(DeepSpeedStrategy):
         self.deepspeed_engine.optimizer.clear_backward_seen_flag()
         if self.zero_stage_3:  # its trace of modules is that of one micro-batch
             _offload(self.deepspeed_engine).get_param_coordinator().reset_step()
-
-
-@building.register
-@contextmanager
-def _building(strategy: ZeroStrategy, *, random: bool) -> Iterator[None]:
-    if not strategy.zero_stage_3:
-        yield
-        return
-    from deepspeed.runtime.zero import partition_parameters
-    from transformers.integrations import HfDeepSpeedConfig
-
-    if random:  # transformers cannot draw weights that are split already; the engine splits them
-        partition_parameters.shutdown_init_context()
-        try:
-            yield
-        finally:
-            partition_parameters.restore_init_context()
-    else:
-        alive = HfDeepSpeedConfig(strategy.config)  # from_pretrained splits weights as it loads
-        with _transpose_by_whole_shapes():
-            yield
-        del alive
 
 
 @contextmanager

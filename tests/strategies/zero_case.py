@@ -66,6 +66,7 @@ class Kept(L.Callback):
     def __init__(self) -> None:
         self.rows: list[dict[str, float]] = []
         self.weights: dict[str, torch.Tensor] = {}
+        self.rotary: dict[str, torch.Tensor] = {}
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
         out = outputs["iteration"]
@@ -77,6 +78,8 @@ class Kept(L.Callback):
         with whole_weights(trainer.strategy):
             state = pl_module.policy.model.state_dict()
             self.weights = {k: v.detach().float().cpu().clone() for k, v in state.items()}
+            buffers = pl_module.policy.model.named_buffers()
+            self.rotary = {k: v.clone() for k, v in buffers if k.endswith("inv_freq")}
 
 
 def batches(model: str, iterations: int, rank: int, world: int) -> list[PromptBatch]:
@@ -136,8 +139,14 @@ def trainer_of(case: Case, root: Path, world: int, **changes: Any) -> L.Trainer:
             reduce_bucket_size=5000,  # several buckets
             param_persistence_threshold=0,  # everything is split
         )
+    hosts = int(os.environ.get("GROUP_WORLD_SIZE", 1))  # of torchrun
     return quiet_trainer(
-        root, devices=world, strategy=strategy, precision=case.precision, **changes
+        root,
+        num_nodes=hosts,
+        devices=world // hosts,
+        strategy=strategy,
+        precision=case.precision,
+        **changes,
     )
 
 
@@ -160,7 +169,7 @@ def run(case: Case, root: Path, rank: int = 0, world: int = 1) -> dict[str, Any]
         path = Path(case.folder) / "checkpoints" / f"iteration-{case.stop:06d}.ckpt"
         second.fit(module_of(case), DataLoader(rest, batch_size=None), ckpt_path=path)
         kept.rows = rows + kept.rows
-    return {"weights": kept.weights, "rows": kept.rows}
+    return {"weights": kept.weights, "rotary": kept.rotary, "rows": kept.rows}
 
 
 def main() -> None:
