@@ -100,7 +100,7 @@ class Policy(nn.Module):
         module would round them, and shift every position's phase by its share of a bfloat16 step.
         """
         names = ("inv_freq", "original_inv_freq")
-        exact = [(m, k, m._buffers[k]) for m in self.modules() for k in names if k in m._buffers]
+        exact = [(m, k, getattr(m, k)) for m in self.modules() for k in names if k in m._buffers]
         super()._apply(fn, recurse)
         for module, name, frequencies in exact:
             setattr(module, name, frequencies.to(getattr(module, name).device))

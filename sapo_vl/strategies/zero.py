@@ -173,7 +173,8 @@ def _transpose_by_whole_shapes() -> Iterator[None]:
     """
     from transformers.core_model_loading import Transpose
 
-    original = Transpose.convert
+    operation: Any = Transpose
+    original = operation.convert
 
     def convert(
         self: Any, input_dict: Any, source_patterns: Any, target_patterns: Any, **kwargs: Any
@@ -187,11 +188,11 @@ def _transpose_by_whole_shapes() -> Iterator[None]:
                 return {target: tensor}
         return original(self, input_dict, source_patterns, target_patterns, **kwargs)
 
-    Transpose.convert = convert
+    operation.convert = convert
     try:
         yield
     finally:
-        Transpose.convert = original
+        operation.convert = original
 
 
 @whole_weights.register
