@@ -1,6 +1,7 @@
 """Observers of what the modules return: they log, write and check, and never change training.
 
-One exception: ParityCheck may turn the shared prefix off, which changes the speed and no number.
+Two exceptions: ParityCheck may turn the shared prefix off, which changes the speed and no number;
+StopFile may end the fit early.
 """
 
 from sapo_vl.callbacks.checkpoint import IterationCheckpoint
@@ -10,6 +11,7 @@ from sapo_vl.callbacks.results import AnswerWriter, ResultWriter
 from sapo_vl.callbacks.rewards import RewardMonitor
 from sapo_vl.callbacks.samples import SampleLog
 from sapo_vl.callbacks.skips import SkipLog
+from sapo_vl.callbacks.stop import StopFile
 from sapo_vl.callbacks.throughput import ThroughputMonitor
 
 __all__ = [
@@ -21,5 +23,6 @@ __all__ = [
     "RewardMonitor",
     "SampleLog",
     "SkipLog",
+    "StopFile",
     "ThroughputMonitor",
 ]

@@ -9,6 +9,8 @@ import lightning as L
 from lightning.pytorch.utilities import rank_zero_info
 from typing_extensions import override
 
+from sapo_vl.strategies import whole_weights
+
 
 class IterationCheckpoint(L.Callback):
     """Save the whole training state every so many iterations, and the model when training ends.
@@ -56,9 +58,10 @@ class IterationCheckpoint(L.Callback):
         if not self.export:
             return
         folder = self._folder(trainer) / "hf"
-        if trainer.global_rank == 0:
-            pl_module.policy.save_pretrained(folder)  # type: ignore[operator,union-attr]
-        trainer.strategy.barrier("export")
+        with whole_weights(trainer.strategy):
+            if trainer.global_rank == 0:
+                pl_module.policy.save_pretrained(folder)  # type: ignore[operator,union-attr]
+            trainer.strategy.barrier("export")
         rank_zero_info(f"model written to {folder}")
 
     def _save(self, trainer: L.Trainer) -> None:

@@ -16,6 +16,7 @@ from typing_extensions import override
 
 from sapo_vl.policy import Policy
 from sapo_vl.policy.inputs import PIXELS, pad_left, prompt_positions
+from sapo_vl.strategies import whole_weights
 from sapo_vl.types import PromptBatch, PromptInputs, Sampling
 
 # Largest |difference of log-probs| taken for rounding. Half precision: one bf16 step of a logit
@@ -70,7 +71,7 @@ class ParityCheck(L.Callback):
             _check_media_tokens(policy, inputs, prompt.key)
         part = self._part(batch)
         _check_positions(policy, part.inputs)
-        tolerance = self.tolerance or TOLERANCE[policy.config.dtype]
+        tolerance = self.tolerance or TOLERANCE[_dtype(policy)]
         figures = self._compare(pl_module, part)
         if (
             self.fall_back
@@ -101,20 +102,28 @@ class ParityCheck(L.Callback):
 
     @torch.no_grad()
     def _compare(self, module: Any, part: PromptBatch) -> dict[str, float]:
+        """The largest differences over all ranks, so that they come to the same decision."""
         policy: Policy = module.policy
-        drawn = module.rollout(policy, part, self.sampling, (module.seed, 0))
-        rows = torch.arange(len(part), device=policy.device).repeat_interleave(drawn.group_size)
-        args = (part.inputs, rows, drawn.response_ids_BT, drawn.mask_BT, self.sampling.temperature)
-        used = policy.score(*args).logp_BT
-        plain = policy.score(*args, share_prefix=False).logp_BT
+        strategy = module.trainer.strategy
+        with whole_weights(strategy):
+            drawn = module.rollout(policy, part, self.sampling, (module.seed, 0))
+            rows = torch.arange(len(part), device=policy.device).repeat_interleave(drawn.group_size)
+            args = (part.inputs, rows, drawn.response_ids_BT, drawn.mask_BT)
+            used = policy.score(*args, self.sampling.temperature).logp_BT
+            plain = policy.score(*args, self.sampling.temperature, share_prefix=False).logp_BT
+        differences = {
+            "parity/sampler_scorer": used - drawn.logp_BT,
+            "parity/shared_plain": used - plain,
+        }
         return {
-            "parity/sampler_scorer": _largest(used - drawn.logp_BT),
-            "parity/shared_plain": _largest(used - plain),
+            name: float(strategy.reduce(difference.abs().max(), reduce_op="max"))
+            for name, difference in differences.items()
         }
 
 
-def _largest(difference: Tensor) -> float:
-    return float(difference.abs().max())
+def _dtype(policy: Policy) -> str:
+    """What the weights are held in now: the trainer's precision may have changed it."""
+    return str(policy.model.lm_head.weight.dtype).removeprefix("torch.")
 
 
 def _check_media_tokens(policy: Policy, inputs: PromptInputs, key: str) -> None:
@@ -157,7 +166,7 @@ def _check_positions(policy: Policy, inputs: tuple[PromptInputs, ...]) -> None:
 
 
 def _explain(wrong: dict[str, float], tolerance: float, policy: Policy) -> str:
-    lines = [f"parity check failed (tolerance {tolerance:.1e}, {policy.config.dtype} weights):"]
+    lines = [f"parity check failed (tolerance {tolerance:.1e}, {_dtype(policy)} weights):"]
     if "parity/sampler_scorer" in wrong:
         lines.append(
             "- log-probs of the sampler and of the scorer differ by "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, cast
 
 import lightning as L
@@ -17,6 +18,7 @@ from sapo_vl.evaluation import AvgAtN, answers_of, judge
 from sapo_vl.policy import Policy, PolicyConfig
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
+from sapo_vl.strategies import whole_weights
 from sapo_vl.types import Answers, PromptBatch, Sampling, Verdict
 from sapo_vl.verifiers import VerifierPool
 
@@ -60,6 +62,7 @@ class PolicyModule(L.LightningModule):
         self.seed = seed
         self.verifier_pool = verifier_pool
         self.policy: Policy
+        self._gathered = ExitStack()
         self.scores = nn.ModuleDict()  # "<task> <sampling>" -> AvgAtN, filled while evaluating
 
     @override
@@ -121,13 +124,32 @@ class PolicyModule(L.LightningModule):
         """Answer a user's own questions, unjudged."""
         return [answer for name in self.evaluation for answer in self._answer(batch, name, ())]
 
+    # Weights are gathered for a whole evaluation, not for each batch: ranks have unequal numbers.
+    @override
+    def on_validation_epoch_start(self) -> None:
+        self._gathered.enter_context(whole_weights(self.trainer.strategy))
+
+    @override
+    def on_test_epoch_start(self) -> None:
+        self._gathered.enter_context(whole_weights(self.trainer.strategy))
+
+    @override
+    def on_predict_epoch_start(self) -> None:
+        self._gathered.enter_context(whole_weights(self.trainer.strategy))
+
     @override
     def on_validation_epoch_end(self) -> None:
+        self._gathered.close()
         self._log_scores()
 
     @override
     def on_test_epoch_end(self) -> None:
+        self._gathered.close()
         self._log_scores()
+
+    @override
+    def on_predict_epoch_end(self) -> None:
+        self._gathered.close()
 
     def _evaluate(self, batch: PromptBatch) -> list[Answers]:
         found = []

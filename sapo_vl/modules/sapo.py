@@ -36,6 +36,7 @@ from sapo_vl.modules.scoring import RolloutScorer
 from sapo_vl.objectives import SAPO, Objective
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.rollout import RolloutEngine, Sampler
+from sapo_vl.strategies import clip_and_step, whole_weights
 from sapo_vl.types import (
     IterationOutput,
     PromptBatch,
@@ -124,10 +125,18 @@ class SAPOModule(PolicyModule):
     @override
     def training_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, IterationOutput]:
         iteration, seconds = self.iteration, {"rollout": 0.0, "verify": 0.0}
-        got = collect(batch, lambda part: self._draw(part, iteration, seconds), self.spare_prompts)
+        with whole_weights(self.trainer.strategy):
+            got = collect(
+                batch, lambda part: self._draw(part, iteration, seconds), self.spare_prompts
+            )
         advantage_PG = group_advantages(got.reward_PG, std=self.advantage_std)
         scorer = RolloutScorer(
-            self.policy, got.batch, got.rollout, self.sampling.temperature, self.micro_batch
+            self.policy,
+            got.batch,
+            got.rollout,
+            self.sampling.temperature,
+            self.micro_batch,
+            self._most,
         )
         with _clock(seconds, "old_logp"):
             scored_B = informative_groups(got.reward_PG).repeat_interleave(got.rollout.group_size)
@@ -183,11 +192,11 @@ class SAPOModule(PolicyModule):
         optimizer.zero_grad()
         rows, denominator = self._rows_to_score(advantage_PG, prompts)
         advantage_B = advantage_PG.flatten()
-        parts = scorer.cut(rows)
+        passes = scorer.passes(rows)
         loss = 0.0
         log_ratio_BT, gate_BT = torch.zeros_like(old_logp_BT), torch.zeros_like(old_logp_BT)
-        for index, part in enumerate(parts):
-            with optimizer.toggle_model(sync_grad=index == len(parts) - 1):
+        for index, (part, counts) in enumerate(passes):
+            with optimizer.toggle_model(sync_grad=index == len(passes) - 1):
                 scores, mask_NT = scorer.score(part)
                 t = mask_NT.shape[1]
                 out = self.objective(
@@ -197,7 +206,9 @@ class SAPOModule(PolicyModule):
                     mask_NT,
                     denominator=denominator,
                 )
-                self.manual_backward(out.loss)
+                self.manual_backward(out.loss if counts else out.loss * 0)
+            if not counts:
+                continue
             loss += float(out.loss.detach())
             log_ratio_BT[part, :t] = out.stats["log_ratio_BT"]
             gate_BT[part, :t] = out.stats["gate_BT"]
@@ -227,13 +238,14 @@ class SAPOModule(PolicyModule):
         kept = [p for p in prompts if carrying[p]] or prompts[:1]
         return rows_of(kept, g), denominator
 
+    def _most(self, count: int) -> int:
+        """The largest ``count`` of any rank."""
+        own = torch.tensor(count, device=self.device)
+        return int(self.trainer.strategy.reduce(own, reduce_op="max"))
+
     def _step(self, optimizer: Any) -> float:
         """Clip, step, schedule; returns the gradient norm before clipping."""
-        gradients = [p.grad for p in self.policy.parameters() if p.grad is not None]
-        norm = float(torch.nn.utils.get_total_norm(gradients)) if gradients else 0.0
-        if self.gradient_clip_norm:
-            self.clip_gradients(optimizer, self.gradient_clip_norm, "norm")
-        optimizer.step()
+        norm = clip_and_step(self.trainer.strategy, self, optimizer, self.gradient_clip_norm)
         scheduler: Any = self.lr_schedulers()
         scheduler.step()
         return norm

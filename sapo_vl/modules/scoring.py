@@ -5,6 +5,7 @@ Shape letters: B responses of the rollout, N rows of a micro-batch, T response t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -24,6 +25,7 @@ class RolloutScorer:
     rollout: Rollout
     temperature: float
     micro_batch: MicroBatch
+    most: Callable[[int], int] = int  # the largest over ranks of a count
 
     def cut(self, rows: Tensor) -> list[Tensor]:
         """Micro-batches of these rows (int64, on the CPU)."""
@@ -31,6 +33,16 @@ class RolloutScorer:
         prompt_B = torch.arange(len(self.rollout.mask_BT)) // self.rollout.group_size
         length_B, shared = self.rollout.length_B.cpu(), self.policy.share_prefix
         return self.micro_batch.cut(rows, length_B, prompt_B, size_P, shared=shared)
+
+    def passes(self, rows: Tensor) -> list[tuple[Tensor, bool]]:
+        """Micro-batches of these rows, as many on every rank: (rows, whether they count).
+
+        Strategies that split gradients or weights over ranks hang when one of them makes another
+        pass. A rank with less to do scores its first response again, for nothing.
+        """
+        parts = self.cut(rows)
+        idle = (torch.tensor([0]), False)
+        return [(part, True) for part in parts] + [idle] * (self.most(len(parts)) - len(parts))
 
     def score(self, rows: Tensor) -> tuple[Scores, Tensor]:
         """Scores of some rows, cut to the longest of them, and their mask; both [N, t]."""
@@ -54,7 +66,8 @@ class RolloutScorer:
         all the same, with advantages of 0.
         """
         old_logp_BT = self.rollout.logp_BT.clone()
-        for rows in self.cut(scored_B.nonzero().squeeze(-1).cpu()):
+        for rows, counts in self.passes(scored_B.nonzero().squeeze(-1).cpu()):
             scores, mask_NT = self.score(rows)
-            old_logp_BT[rows, : mask_NT.shape[1]] = scores.logp_BT
+            if counts:
+                old_logp_BT[rows, : mask_NT.shape[1]] = scores.logp_BT
         return old_logp_BT

@@ -10,7 +10,8 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional as F
 from torch.utils.checkpoint import checkpoint
 
 
@@ -58,6 +59,34 @@ class _TokenStats(torch.autograd.Function):
         grad_NV = p_NV * -grad_N1
         grad_NV.scatter_add_(-1, token_N[:, None], grad_N1)
         return grad_NV.to(ctx.dtype), None, None, None
+
+
+class TokenStats(nn.Module):
+    """``token_stats`` as a module of its own.
+
+    A strategy that splits weights over ranks gathers them for one call of a module, on all ranks
+    together. The number of chunks differs between ranks, so the gathering has to be for all chunks
+    at once: for this module, and not for each use of the head in it.
+    """
+
+    def forward(
+        self,
+        hidden_ND: Tensor,
+        token_N: Tensor,
+        *,
+        head: nn.Module,
+        temperature: float,
+        banned_V: Tensor,
+        chunk_tokens: int,
+    ) -> tuple[Tensor, Tensor]:
+        """Log-prob of each token and entropy of its distribution, float32 [N] each."""
+
+        def apply(hidden: Tensor) -> Tensor:
+            if type(head) is nn.Linear:  # by its weight, so as not to call the module
+                return F.linear(hidden, head.weight, head.bias)
+            return head(hidden)  # wrapped by an adapter
+
+        return token_stats(hidden_ND, token_N, apply, temperature, banned_V, chunk_tokens)
 
 
 def token_stats(

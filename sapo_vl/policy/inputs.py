@@ -129,8 +129,8 @@ def encode_media(
 def vision_anchor(backbone: Any) -> Tensor:
     """Zero that depends on every weight of the vision tower: a blank image's features, times 0.
 
-    Text alone leaves the tower out of the graph. Data-parallel strategies wait for its gradients
-    all the same: ranks with images would hang on ranks without.
+    Text alone leaves the tower out. Strategies that split gradients or weights over ranks wait for
+    it all the same: ranks with images would hang on ranks without, or mix their gradients up.
     """
     config = backbone.config.vision_config
     merge, temporal = config.spatial_merge_size, config.temporal_patch_size

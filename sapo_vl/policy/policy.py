@@ -6,7 +6,7 @@ Shape letters: P prompts, G group size, B rows, T response tokens, S prompt toke
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,11 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from transformers import DynamicCache
+from typing_extensions import override
 
 from sapo_vl.policy.attention import install_shared_prefix, share_prefix_arguments
 from sapo_vl.policy.config import PolicyConfig
 from sapo_vl.policy.decoding import Decoder, GroupDecoder, Prefix, RowDecoder
-from sapo_vl.policy.head import masked_log_softmax, token_stats
+from sapo_vl.policy.head import TokenStats, masked_log_softmax
 from sapo_vl.policy.inputs import encode_media, join_right, pad_left, vision_anchor
 from sapo_vl.policy.loading import load_config, load_model
 from sapo_vl.policy.packing import pack
@@ -62,7 +63,7 @@ class Policy(nn.Module):
         self.pad_id: int = next(
             i for i in (self.tokenizer.pad_token_id, self.eos_ids[0]) if i is not None
         )
-        self.trains_vision = any(p.requires_grad for p in self.backbone.visual.parameters())
+        self.token_stats = TokenStats()
         self.unshared_layers = _unshared_layers(self.model.config)
         self.share_prefix = config.share_prefix and not self.unshared_layers
         if config.share_prefix and self.unshared_layers:
@@ -84,6 +85,20 @@ class Policy(nn.Module):
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.banned_V.device
+
+    @override
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Policy:
+        """Move or cast everything, but leave the rotary frequencies in float32.
+
+        transformers keeps them so when it loads half-precision weights; a trainer that casts the
+        module would round them, and shift every position's phase by its share of a bfloat16 step.
+        """
+        names = ("inv_freq", "original_inv_freq")
+        exact = [(m, k, getattr(m, k)) for m in self.modules() for k in names if k in m._buffers]
+        super()._apply(fn, recurse)
+        for module, name, frequencies in exact:
+            setattr(module, name, frequencies.to(getattr(module, name).device))
+        return self
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write weights, config and processor in Hugging Face layout."""
@@ -156,17 +171,18 @@ class Policy(nn.Module):
         ids_BT = response_ids_BT.masked_fill(~mask_BT, self.pad_id)
         self._refuse_placeholders(ids_BT)
         hidden = self._hidden_shared if share else self._hidden_plain
-        hidden_MD = hidden(prompts, prompt_of_row_B, ids_BT, mask_BT)
+        # Ranks with images and ranks without have to call the same modules in the same order: the
+        # tower first, once, even where it is frozen, then the language model.
         text_alone = not any(prompt.media for prompt in prompts)
-        if self.trains_vision and text_alone and torch.is_grad_enabled():
-            hidden_MD = hidden_MD + vision_anchor(self.backbone)
-        logp, entropy = token_stats(
+        anchor = vision_anchor(self.backbone) if text_alone else 0
+        hidden_MD = hidden(prompts, prompt_of_row_B, ids_BT, mask_BT) + anchor
+        logp, entropy = self.token_stats(
             hidden_MD,
             ids_BT[mask_BT],
-            self.model.lm_head,
-            temperature or 1.0,
-            self.banned_V,
-            self.config.head_chunk_tokens,
+            head=self.model.lm_head,
+            temperature=temperature or 1.0,
+            banned_V=self.banned_V,
+            chunk_tokens=self.config.head_chunk_tokens,
         )
         zeros = logp.new_zeros(mask_BT.shape)
         return Scores(zeros.masked_scatter(mask_BT, logp), zeros.masked_scatter(mask_BT, entropy))

@@ -1,0 +1,54 @@
+"""What a module asks of its strategy where strategies differ: one generic function each.
+
+The plain case is here, for strategies that hold whole weights and ordinary gradients (one device,
+DDP). ``zero.py`` registers DeepSpeed's. So a module never tests for a strategy.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from functools import singledispatch
+from typing import Any
+
+import lightning as L
+import torch
+from lightning.pytorch.strategies import DeepSpeedStrategy
+
+USE_OURS = (
+    "Lightning's own DeepSpeedStrategy drops all but the last micro-batch's gradient and does not "
+    "clip in manual optimization; take configs/strategy/zero2.yaml, or set trainer.strategy to "
+    "class_path: sapo_vl.strategies.ZeroStrategy"
+)
+
+
+@singledispatch
+def whole_weights(strategy: Any) -> AbstractContextManager[None]:
+    """Context in which every rank holds all weights and may run as many forwards as it likes.
+
+    For sampling, evaluation and writing the model out; no gradient, and every rank has to enter
+    and leave it. Entering it again inside does nothing.
+    """
+    return nullcontext()
+
+
+@singledispatch
+def clip_and_step(
+    strategy: Any, module: L.LightningModule, optimizer: Any, max_norm: float
+) -> float:
+    """Clip the gradient's norm to ``max_norm`` (0: leave it) and step.
+
+    Returns the norm over all parameters and ranks before clipping.
+    """
+    grads = [
+        p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None
+    ]
+    norm = float(torch.nn.utils.get_total_norm(grads)) if grads else 0.0
+    if max_norm:
+        module.clip_gradients(optimizer, max_norm, "norm")
+    optimizer.step()
+    return norm
+
+
+@whole_weights.register
+def _(strategy: DeepSpeedStrategy) -> AbstractContextManager[None]:
+    raise ValueError(USE_OURS)

@@ -1,0 +1,43 @@
+"""Every file of configs/strategy composes, and makes the strategy that it names."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sapo_vl.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+FILES = sorted((ROOT / "configs/strategy").glob("*.yaml"))
+
+
+def made(node: dict[str, Any]) -> Any:
+    module, name = node["class_path"].rsplit(".", 1)
+    return getattr(import_module(module), name)(**node["init_args"])
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_a_strategy_composes_after_base_and_model(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("deepspeed")
+    monkeypatch.chdir(ROOT)
+    parts = ("base", "model/qwen3_vl_8b", f"strategy/{file.stem}", "data/example")
+    args = [x for part in parts for x in ("--config", f"configs/{part}.yaml")]
+    with pytest.raises(SystemExit):
+        main(["fit", *args, "--print_config"])
+    content = yaml.safe_load(capsys.readouterr().out)
+    strategy = made(content["trainer"]["strategy"])
+    if "zero" not in file.stem:
+        return
+    zero = strategy.config["zero_optimization"]
+    assert f"zero{zero['stage']}" == file.stem.split("_")[0]
+    assert ("offload_optimizer" in zero) == file.stem.endswith("_offload")
+    assert ("offload_param" in zero) == (file.stem == "zero3_offload")
+    assert content["trainer"]["inference_mode"] == (zero["stage"] != 3)
+    optimizer = content["model"]["init_args"]["optimizer"]["class_path"]
+    assert optimizer.endswith("DeepSpeedCPUAdam" if "offload" in file.stem else "optim.AdamW")

@@ -1,0 +1,191 @@
+"""One small fit, the same prompts on any number of ranks; also what torchrun starts.
+
+Rank 0 of two has pictures, rank 1 text alone; a rank's groups that carry no signal leave it with
+fewer micro-batches than the other; responses end at different lengths.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import json
+import os
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+from models import encode, picture
+from project import trainer as quiet_trainer
+from torch.optim.lr_scheduler import LambdaLR
+from torch.utils.data import DataLoader
+
+from sapo_vl.callbacks import IterationCheckpoint, ParityCheck
+from sapo_vl.modules import SAPOModule
+from sapo_vl.modules.batching import MicroBatch
+from sapo_vl.policy import PolicyConfig
+from sapo_vl.processor import load_processor
+from sapo_vl.strategies import ZeroStrategy, whole_weights
+from sapo_vl.types import Prompt, PromptBatch, Sampling, Verdict
+
+PER_RANK = 4  # prompts
+
+
+@dataclass(frozen=True)
+class Case:
+    """What differs between the fits."""
+
+    name: str
+    model: str
+    stage: int = 0  # 0: no DeepSpeed
+    precision: str = "32-true"
+    optimizer: str = "SGD"
+    clip: float = 0.5
+    lr: float = 0.5
+    freeze: list[str] = field(default_factory=list)
+    weights: str = "pretrained"
+    offload: bool = False
+    checkpointing: bool = False
+    iterations: int = 2
+    stop: int = 0  # iterations after which to stop, save and go on in another fit
+    folder: str = ""  # of the checkpoint
+
+
+class Halves:
+    """Scores that depend on the response alone; every fourth prompt's are all 0."""
+
+    def __call__(self, prompt: Prompt, response: str) -> Verdict:
+        score = float(sum(response.encode()) % 2) if prompt.index % 4 != 1 else 0.0
+        return Verdict(score=score, extracted=response)
+
+
+class Kept(L.Callback):
+    """What the fit came to."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, float]] = []
+        self.weights: dict[str, torch.Tensor] = {}
+        self.rotary: dict[str, torch.Tensor] = {}
+
+    def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
+        out = outputs["iteration"]
+        for u in out.updates:
+            row = {"grad_norm": u.grad_norm, "lr": u.lr, "ratio": float(u.log_ratio_NT.abs().max())}
+            self.rows.append(row | {"iteration": out.iteration})
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        with whole_weights(trainer.strategy):
+            state = pl_module.policy.model.state_dict()
+            self.weights = {k: v.detach().float().cpu().clone() for k, v in state.items()}
+            buffers = pl_module.policy.model.named_buffers()
+            self.rotary = {k: v.clone() for k, v in buffers if k.endswith("inv_freq")}
+
+
+def batches(model: str, iterations: int, rank: int, world: int) -> list[PromptBatch]:
+    processor = load_processor(model)
+    found = []
+    for iteration in range(iterations):
+        prompts, inputs = [], []
+        for i in range(2 * PER_RANK):
+            owner = i // PER_RANK
+            if world == 2 and owner != rank:
+                continue
+            index = iteration * 2 * PER_RANK + i
+            images = [picture(32 + 16 * (i % 2), 32, str(index))] if owner == 0 else []
+            inputs.append(encode(processor, f"How many are red? {index}", images))
+            task = "picture" if owner == 0 else "text"
+            prompts.append(
+                Prompt(reference="1", task=task, index=index, verifier=Halves(), key=str(index))
+            )
+        found.append(PromptBatch(prompts, inputs, ["picture", "text"]))
+    return found
+
+
+def module_of(case: Case) -> SAPOModule:
+    kind = getattr(torch.optim, case.optimizer)
+    module = SAPOModule(
+        policy=PolicyConfig(
+            path=case.model,
+            freeze=case.freeze,
+            weights=case.weights,
+            head_chunk_tokens=5,  # several chunks, more on one rank than on the other
+            gradient_checkpointing=case.checkpointing,
+        ),
+        sampling=Sampling(group_size=4, max_new_tokens=8),
+        micro_batch=MicroBatch(responses=3),
+        gradient_clip_norm=case.clip,
+        optimizer=lambda p: kind(p, lr=case.lr),
+        lr_scheduler=lambda o: LambdaLR(o, lambda step: 1 / (1 + step)),
+    )
+    build = module.configure_model
+
+    def configure_model() -> None:
+        build()
+        # Any of many tokens ends a response, so that lengths differ.
+        module.policy.eos_ids = (*module.policy.eos_ids, *range(0, 300, 5))
+
+    module.configure_model = configure_model  # type: ignore[method-assign]
+    return module
+
+
+def trainer_of(case: Case, root: Path, world: int, **changes: Any) -> L.Trainer:
+    strategy: Any = "ddp" if world > 1 else "auto"
+    if case.stage:
+        strategy = ZeroStrategy(
+            stage=case.stage,
+            offload_optimizer=case.offload,
+            offload_parameters=case.offload and case.stage == 3,
+            reduce_bucket_size=5000,  # several buckets
+            param_persistence_threshold=0,  # everything is split
+        )
+    hosts = int(os.environ.get("GROUP_WORLD_SIZE", 1))  # of torchrun
+    return quiet_trainer(
+        root,
+        num_nodes=hosts,
+        devices=world // hosts,
+        strategy=strategy,
+        precision=case.precision,
+        **changes,
+    )
+
+
+def run(case: Case, root: Path, rank: int = 0, world: int = 1) -> dict[str, Any]:
+    """Fit; returns the weights at the end (whole, float32) and a row for every update."""
+    L.seed_everything(0, verbose=False)  # random weights are drawn in every process
+    kept = Kept()
+    data = DataLoader(batches(case.model, case.iterations, rank, world), batch_size=None)
+    steps = 2 * (case.stop or case.iterations)
+    first = trainer_of(case, root, world, max_steps=steps, callbacks=[kept, ParityCheck()])
+    if case.stop:
+        first.callbacks.append(IterationCheckpoint(0, export=False, folder=case.folder))
+    first.fit(module_of(case), data)
+    if case.stop:
+        rows = kept.rows
+        kept = Kept()
+        second = trainer_of(case, root, world, max_steps=2 * case.iterations, callbacks=[kept])
+        # The stream is what skips the prompts that have been trained on; this stands in for it.
+        rest = batches(case.model, case.iterations, rank, world)[case.stop :]
+        path = Path(case.folder) / "checkpoints" / f"iteration-{case.stop:06d}.ckpt"
+        second.fit(module_of(case), DataLoader(rest, batch_size=None), ckpt_path=path)
+        kept.rows = rows + kept.rows
+    return {"weights": kept.weights, "rotary": kept.rotary, "rows": kept.rows}
+
+
+def main() -> None:
+    faulthandler.dump_traceback_later(300)  # says where ranks hang, should they
+    out, rank = Path(sys.argv[1]), int(os.environ["RANK"])
+    torch.set_num_threads(1)
+    for content in json.loads((out / "cases.json").read_text()):
+        case = Case(**content)
+        result = run(case, out, rank, int(os.environ["WORLD_SIZE"]))
+        torch.save(result, out / f"{case.name}-{rank}.pt")
+        print(f"done: {case.name}", flush=True)
+
+
+def dump(cases: list[Case], out: Path) -> None:
+    (out / "cases.json").write_text(json.dumps([asdict(c) for c in cases]))
+
+
+if __name__ == "__main__":
+    main()
