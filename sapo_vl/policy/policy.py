@@ -8,7 +8,8 @@ tokens, V vocabulary.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,7 +22,7 @@ from sapo_vl.policy.config import PolicyConfig
 from sapo_vl.policy.head import masked_log_softmax, token_stats
 from sapo_vl.policy.inputs import encode_media, join_right, pad_left, vision_anchor
 from sapo_vl.policy.loading import load_config, load_model
-from sapo_vl.policy.parts import freeze
+from sapo_vl.policy.lora import adapters_off
 from sapo_vl.processor import load_processor
 from sapo_vl.types import PromptInputs
 
@@ -71,7 +72,6 @@ class Policy(nn.Module):
         load_config(config.path)  # before the processor: another family's has other files
         self.processor = load_processor(config.path)
         self.model: Any = load_model(config)
-        freeze(self.model, config.freeze)
         self.tokenizer = self.processor.tokenizer
         self.eos_ids = _eos_ids(self.model, self.tokenizer)
         self.pad_id: int = next(
@@ -90,6 +90,21 @@ class Policy(nn.Module):
     def device(self) -> torch.device:
         """Where the weights are."""
         return self.banned_V.device
+
+    @contextmanager
+    def reference(self) -> Iterator[None]:
+        """The model as it was before training, for the time of a ``with`` block: adapters off.
+
+        Raises:
+            ValueError: the policy has no adapters.
+        """
+        if self.config.lora is None:
+            raise ValueError(
+                "policy.lora is not set: the base weights themselves train, and nothing keeps what "
+                "they were. Load policy.path a second time for a reference."
+            )
+        with adapters_off(self.model):
+            yield
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write weights, config and processor in Hugging Face layout."""
