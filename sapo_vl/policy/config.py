@@ -28,7 +28,7 @@ class AdapterConfig:
     """
 
     rank: int = 32
-    alpha: float = 64.0
+    alpha: int = 64
     targets: list[str] | Literal["all-linear"] = "all-linear"
     parts: list[Part] = field(default_factory=lambda: ["language"])
     rslora: bool = False

@@ -29,9 +29,7 @@ def add_adapters(model: nn.Module, config: AdapterConfig, frozen: Iterable[Part]
     hold_in_float32(model)
 
 
-def peft_config(
-    model: nn.Module, config: AdapterConfig, frozen: Iterable[Part] = ()
-) -> LoraConfig:
+def peft_config(model: nn.Module, config: AdapterConfig, frozen: Iterable[Part] = ()) -> LoraConfig:
     """What peft is told: the same settings, and the layers of ``model`` by name."""
     _check(config, set(frozen))
     layers = _layers(model, config.parts)
@@ -50,7 +48,7 @@ def peft_config(
         packed = [f"{EXPERTS[1:]}{name}" for name in config.targets if name in experts]
     return LoraConfig(
         r=config.rank,
-        lora_alpha=config.alpha,  # type: ignore[arg-type]  # peft divides; a float serves as well
+        lora_alpha=config.alpha,
         target_modules=chosen,
         target_parameters=packed or None,
         use_rslora=config.rslora,
@@ -71,7 +69,7 @@ def adapters_off(model: nn.Module) -> Iterator[None]:
 
 
 def adapter_layers(model: nn.Module) -> list[Any]:
-    """peft's layers, each around a layer of the base model."""
+    """Peft's layers, each around a layer of the base model."""
     return [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
 
 
@@ -112,8 +110,8 @@ def _check(config: AdapterConfig, frozen: set[Part]) -> None:
     both = sorted(set(config.parts) & frozen)
     if both:
         raise ValueError(
-            f"policy.freeze and policy.lora.parts both name {both}. Adapters train a part whose own "
-            "weights stay frozen: take it out of policy.freeze, or out of policy.lora.parts."
+            f"policy.freeze and policy.lora.parts both name {both}. Adapters train a part whose "
+            "own weights stay frozen: take it out of policy.freeze, or out of policy.lora.parts."
         )
 
 

@@ -11,7 +11,6 @@ import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -105,11 +104,6 @@ class Policy(nn.Module):
             )
         with adapters_off(self.model):
             yield
-
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write weights, config and processor in Hugging Face layout."""
-        self.model.save_pretrained(folder)
-        self.processor.save_pretrained(folder)
 
     def prefill(self, prompts: Sequence[PromptInputs]) -> Prefix:
         """Read each prompt once (its images too) and keep the key-value cache."""
