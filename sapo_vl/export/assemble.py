@@ -47,15 +47,15 @@ def trained_model(checkpoint: Checkpoint, dtype: torch.dtype) -> Any:
 
 def adapted_model(checkpoint: Checkpoint, dtype: torch.dtype) -> Any:
     """The base model with the checkpoint's adapters on it, not merged."""
-    config = checkpoint.config
-    if config.lora is None:
+    config, lora = checkpoint.config, checkpoint.config.lora
+    if lora is None:
         raise ValueError("the checkpoint has no adapters: its run trained the weights themselves")
     if config.quantize is None:
         config = replace(config, dtype=_name(dtype))
     model = load_base(config)
     if config.quantize is not None:  # what the adapters were trained on top of
         model = model.dequantize().to(dtype)
-    add_adapters(model, config.lora, config.freeze)
+    add_adapters(model, lora, config.freeze)
     _fill(
         model,
         checkpoint,

@@ -9,7 +9,7 @@ import torch
 from transformers import BitsAndBytesConfig
 
 # The tower is small and its features feed every token; logits want the head's full precision.
-NOT_QUANTIZED = ["visual", "lm_head"]
+NOT_QUANTIZED = [r".*\.visual", "lm_head"]  # transformers matches from the start of a name
 
 
 def quantization_config(kind: str, dtype: torch.dtype, model_type: str) -> Any:
