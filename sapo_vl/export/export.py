@@ -17,6 +17,7 @@ from sapo_vl.export.checkpoint import open_checkpoint
 from sapo_vl.export.folder import whole_folder
 from sapo_vl.policy.config import Dtype
 from sapo_vl.policy.lora import NAME
+from sapo_vl.policy.published import save_published
 from sapo_vl.processor import load_processor
 
 SHARD_SIZE = "5GB"
@@ -56,8 +57,7 @@ def export_checkpoint(
         if adapter:
             _write_adapter(adapted_model(found, found.dtype), partial, dtype)
         else:
-            model = trained_model(found, wanted)
-            model.save_pretrained(partial, max_shard_size=max_shard_size)
+            save_published(trained_model(found, wanted), partial, max_shard_size)
         processor.save_pretrained(partial)
 
 

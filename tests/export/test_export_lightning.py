@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -213,16 +215,16 @@ def test_an_interrupted_export_leaves_nothing(
 
 
 def test_a_killed_export_leaves_no_folder_of_that_name(tmp_path: Path) -> None:
-    code = (
-        "import os, signal, sys; from sapo_vl.export.folder import whole_folder\n"
-        "with whole_folder(sys.argv[1]) as part:\n"
-        "    (part / 'model.safetensors').write_bytes(b'half'); os.kill(os.getpid(), signal.SIGKILL)"
-    )
-    command = [sys.executable, "-c", code, str(tmp_path / "hf")]
-    assert subprocess.run(command, cwd=ROOT).returncode == -9
+    child = os.fork()
+    if child == 0:
+        with whole_folder(tmp_path / "hf") as part:
+            (part / "model.safetensors").write_bytes(b"half")
+            os.kill(os.getpid(), signal.SIGKILL)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
     assert not (tmp_path / "hf").exists()
     (left,) = tmp_path.iterdir()
-    assert left.name.startswith(".hf.")
+    assert left.name == f".hf.{child}.partial"
     with whole_folder(tmp_path / "hf") as part:  # and is in nobody's way
         (part / "a").write_text("whole")
     assert (tmp_path / "hf/a").read_text() == "whole"
@@ -257,7 +259,7 @@ def test_a_base_that_is_gone_or_another_is_named(
     checkpoint = torch.load(path, weights_only=True)
     config = asdict(policy.config) | {"path": str(tmp_path / "moved")}
     torch.save(checkpoint | {"policy": {"config": config}}, path)
-    with pytest.raises(FileNotFoundError, match="no model folder.*moved"):
+    with pytest.raises(FileNotFoundError, match=r"no model folder.*moved"):
         export_checkpoint(path, tmp_path / "hf")
     with pytest.raises(ValueError, match="another architecture"):
         export_checkpoint(path, tmp_path / "hf", base=str(model_folder("qwen3_5")))
