@@ -9,7 +9,7 @@ import lightning as L
 from lightning.pytorch.utilities import rank_zero_info
 from typing_extensions import override
 
-from sapo_vl.strategies import whole_weights
+from sapo_vl.export import export_checkpoint
 
 
 class IterationCheckpoint(L.Callback):
@@ -21,7 +21,7 @@ class IterationCheckpoint(L.Callback):
     Args:
         every_n_iterations: how often; 0 saves at the end only.
         keep_last: how many checkpoints to keep; older ones are removed after a new one is whole.
-        export: write ``hf/`` at the end.
+        export: write ``hf/`` at the end, LoRA adapters merged, as scripts/export.py does.
         folder: where to write; the logger's folder by default.
     """
 
@@ -54,25 +54,25 @@ class IterationCheckpoint(L.Callback):
 
     @override
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._save(trainer)
+        checkpoint = self._save(trainer)
         if not self.export:
             return
         folder = self._folder(trainer) / "hf"
-        with whole_weights(trainer.strategy):
-            if trainer.global_rank == 0:
-                pl_module.policy.save_pretrained(folder)  # type: ignore[operator,union-attr]
-            trainer.strategy.barrier("export")
+        if trainer.global_rank == 0:
+            export_checkpoint(checkpoint, folder, replace=True)
+        trainer.strategy.barrier("export")
         rank_zero_info(f"model written to {folder}")
 
-    def _save(self, trainer: L.Trainer) -> None:
+    def _save(self, trainer: L.Trainer) -> Path:
         name = f"iteration-{_iterations(trainer):06d}.ckpt"
         path = self._folder(trainer) / "checkpoints" / name
         if path in self.saved:
-            return
+            return path
         trainer.save_checkpoint(path, weights_only=False)  # the optimizer, too
         self.saved.append(path)
         while len(self.saved) > self.keep_last:
             trainer.strategy.remove_checkpoint(self.saved.pop(0))
+        return path
 
     def _folder(self, trainer: L.Trainer) -> Path:
         return Path(self.folder or trainer.log_dir or trainer.default_root_dir)

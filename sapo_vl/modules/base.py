@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from dataclasses import asdict
 from typing import Any, cast
 
 import lightning as L
@@ -16,6 +17,7 @@ from typing_extensions import override
 
 from sapo_vl.evaluation import AvgAtN, answers_of, judge
 from sapo_vl.policy import Policy, PolicyConfig
+from sapo_vl.policy.lora import base_fingerprint, hold_in_float32
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
 from sapo_vl.strategies import whole_weights
@@ -55,6 +57,7 @@ class PolicyModule(L.LightningModule):
     ) -> None:
         super().__init__()
         self.policy_config = policy
+        self.strict_loading = policy.lora is None  # else on_load_checkpoint compares the names
         self.evaluation = dict(evaluation or {"greedy": GREEDY})
         self.rollout = rollout
         self.optimizer_factory = optimizer
@@ -72,6 +75,8 @@ class PolicyModule(L.LightningModule):
 
     @override
     def configure_optimizers(self) -> Any:
+        if self.policy_config.lora is not None:
+            hold_in_float32(self.policy.model)  # bf16-true has just cast the whole module
         trainable = [p for p in self.policy.parameters() if p.requires_grad]
         optimizer = self.optimizer_factory(trainable)
         scheduler = self.lr_scheduler_factory(optimizer)
@@ -86,23 +91,45 @@ class PolicyModule(L.LightningModule):
 
     @override
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        checkpoint["policy"] = self._identity()
+        """Say what model this is; with LoRA keep the adapters alone (the base is in its folder)."""
+        checkpoint["policy"] = self._identity() | {
+            "config": asdict(self.policy_config),
+            "dtype": str(self.policy.model.dtype).removeprefix("torch."),
+        }
+        if self.policy_config.lora is not None and "state_dict" in checkpoint:
+            trained = self._trained()
+            checkpoint["state_dict"] = {
+                name: value for name, value in checkpoint["state_dict"].items() if name in trained
+            }
 
     @override
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
-        saved, own = checkpoint.get("policy"), self._identity()
+        own = self._identity()
+        saved = {name: checkpoint.get("policy", {}).get(name) for name in own}
         if saved != own:
             raise ValueError(
                 f"the checkpoint holds another model: {saved}, but policy.path is {own}. "
-                "Resume with the policy.path of the run that wrote it."
+                "Resume with the policy.path (and policy.lora) of the run that wrote it."
+            )
+        names = set(checkpoint.get("state_dict", ()))
+        if self.policy_config.lora is not None and names and names != self._trained():
+            first = sorted(names ^ self._trained())[0]
+            raise ValueError(
+                f"the checkpoint's adapters are not those of policy.lora, first {first}. "
+                "Resume with the policy.lora of the run that wrote it."
             )
 
+    def _trained(self) -> set[str]:
+        return {name for name, p in self.named_parameters() if p.requires_grad}
+
     def _identity(self) -> dict[str, Any]:
-        config = self.policy.model.config
+        config, lora = self.policy.model.config, self.policy_config.lora
         return {
             "model_type": config.model_type,
             "parameters": sum(size.total for size in part_sizes(self.policy.model)),
             "hidden_size": config.text_config.hidden_size,
+            "lora": None if lora is None else asdict(lora),
+            "base": None if lora is None else base_fingerprint(self.policy.model),
         }
 
     @override

@@ -23,6 +23,8 @@ from transformers import (
     Qwen3VLVideoProcessor,
 )
 
+from sapo_vl.policy.published import save_published
+
 SPECIAL_TOKENS = (
     "<|endoftext|>",
     "<|im_start|>",
@@ -135,7 +137,7 @@ def build_model(
         model = AutoModelForImageTextToText.from_config(config, dtype=torch.float32)
     model.generation_config.eos_token_id = tokenizer.eos_token_id
     model.generation_config.pad_token_id = tokenizer.pad_token_id
-    model.save_pretrained(folder)
+    save_published(model, folder)
 
     _processor(config, tokenizer, min_pixels, max_pixels).save_pretrained(folder)
     return sum(p.numel() for p in model.parameters())

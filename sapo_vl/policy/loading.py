@@ -11,6 +11,9 @@ from torch import nn
 from transformers import AutoConfig, AutoModelForImageTextToText
 
 from sapo_vl.policy.config import PolicyConfig
+from sapo_vl.policy.lora import add_adapters
+from sapo_vl.policy.parts import freeze
+from sapo_vl.policy.quantize import quantization_config
 from sapo_vl.processor import first_line, require_folder
 
 # Families whose forward takes mm_encoder_outputs and 3-row M-RoPE positions, as policy.py uses
@@ -52,22 +55,49 @@ def load_config(path: str) -> Any:
 
 
 def load_model(config: PolicyConfig) -> nn.Module:
-    """Load (or draw) the weights of ``config.path``, in training mode, on the default device.
+    """Load the model to train: weights, adapters, what is frozen; in training mode.
 
     Raises:
         FileNotFoundError: the folder or its weights are missing or unreadable.
-        ValueError: the model is of a family that is not supported, or the weights are of another.
+        ImportError: ``quantize`` without bitsandbytes.
+        ValueError: the model is of a family that is not supported, the weights are of another, or
+            ``freeze``, ``lora`` and ``quantize`` do not go together.
     """
-    hf_config = load_config(config.path)
-    options = {"dtype": getattr(torch, config.dtype), "attn_implementation": config.attention}
-    if config.weights == "random":
-        model = AutoModelForImageTextToText.from_config(hf_config, **options)
+    model = load_base(config)
+    if config.lora is None:
+        freeze(model, config.freeze)
     else:
-        model = _load_weights(config.path, options)
+        add_adapters(model, config.lora, config.freeze)
     if config.gradient_checkpointing:
         model.activation_checkpointing_enable({"use_reentrant": False})
     model.train()  # from_pretrained returns evaluation mode, and fit no longer changes it
     return model
+
+
+def load_base(config: PolicyConfig) -> Any:
+    """Load (or draw) the weights of ``config.path`` on the default device, without adapters.
+
+    Raises:
+        FileNotFoundError: the folder or its weights are missing or unreadable.
+        ImportError: ``quantize`` without bitsandbytes.
+        ValueError: the model is of a family that is not supported, the weights are of another, or
+            ``quantize`` does not go with the other settings.
+    """
+    hf_config = load_config(config.path)
+    dtype = getattr(torch, config.dtype)
+    options: dict[str, Any] = {"dtype": dtype, "attn_implementation": config.attention}
+    if config.quantize is not None:
+        if config.lora is None or config.weights == "random":
+            raise ValueError(
+                f"policy.quantize: {config.quantize} needs policy.lora, for quantized weights do "
+                "not train, and policy.weights: pretrained."
+            )
+        options["quantization_config"] = quantization_config(
+            config.quantize, dtype, hf_config.model_type
+        )
+    if config.weights == "random":
+        return AutoModelForImageTextToText.from_config(hf_config, **options)
+    return _load_weights(config.path, options)
 
 
 def _load_weights(path: str, options: dict[str, Any]) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import get_args
@@ -53,11 +54,18 @@ def part_sizes(model: nn.Module) -> list[PartSize]:
     total = dict.fromkeys(get_args(Part), 0)
     trainable = dict.fromkeys(get_args(Part), 0)
     for name, parameter in model.named_parameters():
-        # ZeRO-3 leaves an empty shard in place; ds_numel keeps the true count.
-        size = int(getattr(parameter, "ds_numel", parameter.numel()))
+        size = _size(parameter)
         total[part_of(name)] += size
         trainable[part_of(name)] += size if parameter.requires_grad else 0
     return [PartSize(part, total[part], trainable[part]) for part in get_args(Part)]
+
+
+def _size(parameter: nn.Parameter) -> int:
+    """Number of weights, however they are held."""
+    # ZeRO-3 leaves an empty shard in place; bitsandbytes packs two weights into a byte.
+    state = getattr(parameter, "quant_state", None)
+    packed = parameter.numel() if state is None else math.prod(state.shape)
+    return int(getattr(parameter, "ds_numel", packed))
 
 
 def part_table(sizes: list[PartSize]) -> str:

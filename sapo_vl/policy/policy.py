@@ -6,9 +6,9 @@ Shape letters: P prompts, G group size, B rows, T response tokens, S prompt toke
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -22,8 +22,8 @@ from sapo_vl.policy.decoding import Decoder, GroupDecoder, Prefix, RowDecoder
 from sapo_vl.policy.head import TokenStats, masked_log_softmax
 from sapo_vl.policy.inputs import encode_media, join_right, pad_left, vision_anchor
 from sapo_vl.policy.loading import load_config, load_model
+from sapo_vl.policy.lora import adapters_off
 from sapo_vl.policy.packing import pack
-from sapo_vl.policy.parts import freeze
 from sapo_vl.policy.patches import multiply_patches
 from sapo_vl.processor import load_processor
 from sapo_vl.types import PromptInputs
@@ -57,7 +57,6 @@ class Policy(nn.Module):
         load_config(config.path)  # before the processor: another family's has other files
         self.processor = load_processor(config.path)
         self.model: Any = load_model(config)
-        freeze(self.model, config.freeze)
         self.tokenizer = self.processor.tokenizer
         self.eos_ids = _eos_ids(self.model, self.tokenizer)
         self.pad_id: int = next(
@@ -100,10 +99,20 @@ class Policy(nn.Module):
             setattr(module, name, frequencies.to(getattr(module, name).device))
         return self
 
-    def save_pretrained(self, folder: str | Path) -> None:
-        """Write weights, config and processor in Hugging Face layout."""
-        self.model.save_pretrained(folder)
-        self.processor.save_pretrained(folder)
+    @contextmanager
+    def reference(self) -> Iterator[None]:
+        """The model as it was before training, for the time of a ``with`` block: adapters off.
+
+        Raises:
+            ValueError: the policy has no adapters.
+        """
+        if self.config.lora is None:
+            raise ValueError(
+                "policy.lora is not set: the base weights themselves train, and nothing keeps what "
+                "they were. Load policy.path a second time for a reference."
+            )
+        with adapters_off(self.model):
+            yield
 
     def prefill(self, prompts: Sequence[PromptInputs]) -> Prefix:
         """Read each prompt once (its images too) and keep the key-value cache."""

@@ -225,6 +225,7 @@ def test_fit_test_and_predict(project: Project, tmp_path: Path) -> None:
         ["quickstart/test.yaml"],
         ["base.yaml", "model/qwen3_vl_8b.yaml", "data/example.yaml"],
         ["base.yaml", "strategy/zero2.yaml", "model/qwen3_vl_8b.yaml", "data/example.yaml"],
+        ["base.yaml", "model/qwen3_vl_8b.yaml", "lora.yaml", "data/example.yaml"],
     ],
     ids=lambda files: "+".join(files),
 )
@@ -240,9 +241,9 @@ def test_every_config_of_the_repository_parses(
 
 def test_no_config_is_left_out_above() -> None:
     known = {"base.yaml", "qwen3_vl_8b.yaml", "example.yaml", "cold_start.yaml", "sapo.yaml"}
-    known |= {"test.yaml", "data.yaml", "model.yaml"}
     known |= {f"zero{kind}.yaml" for kind in ("1", "2", "2_offload", "3", "3_offload")}
     known |= {"ddp.yaml"}
+    known |= {"test.yaml", "data.yaml", "model.yaml", "lora.yaml"}
     assert {path.name for path in (ROOT / "configs").rglob("*.yaml")} == known
 
 

@@ -144,7 +144,8 @@ def test_save_and_load_again(
     policy = load_policy(family)
     with torch.no_grad():
         policy.model.lm_head.weight += 0.5
-    policy.save_pretrained(tmp_path)
+    policy.model.save_pretrained(tmp_path)
+    policy.processor.save_pretrained(tmp_path)
     again = Policy(PolicyConfig(path=str(tmp_path)))
     for (name, old), (_, new) in zip(
         policy.named_parameters(), again.named_parameters(), strict=True
