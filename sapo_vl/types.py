@@ -29,6 +29,7 @@ SKIP_REASONS = (
     "unknown_media",
     "undecodable_media",
     "too_long",
+    "encoder_error",
 )
 
 VerdictStatus = Literal["ok", "no_answer", "unparsable_reference", "timeout", "error"]
@@ -66,6 +67,19 @@ class ChecksReference(Protocol):
         ...
 
 
+@runtime_checkable
+class AnswerMetric(Protocol):
+    """What a task is scored by in evaluation: a torchmetrics Metric over answers."""
+
+    def update(self, answers: Sequence[Answers]) -> None:
+        """Add the judged answers to some prompts."""
+        ...
+
+    def compute(self) -> dict[str, Any]:
+        """Score everything that was added on any rank."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     r"""One question with its media, its reference answer and the task it belongs to.
@@ -86,6 +100,8 @@ class Prompt:
     response: str | None = None  # a worked response, the target of a cold start
     meta: Mapping[str, Any] = field(default_factory=dict)  # whatever else the sample's JSON held
     verifier: Verifier | None = None
+    problem: str = ""  # what variants of one problem share; empty: the prompt is a problem itself
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # field -> its values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +145,7 @@ class PromptBatch:
     floats in them; this class they leave alone, and ``to`` is all they need.
     """
 
-    __slots__ = ("inputs", "prompts", "skipped", "tasks")
+    __slots__ = ("inputs", "metrics", "prompts", "skipped", "tasks")
 
     def __init__(
         self,
@@ -137,6 +153,7 @@ class PromptBatch:
         inputs: Sequence[PromptInputs],
         tasks: Sequence[str],
         skipped: Sequence[Skip] = (),
+        metrics: Mapping[str, Sequence[AnswerMetric]] | None = None,
     ) -> None:
         self.prompts = tuple(prompts)  # P
         self.inputs = tuple(inputs)  # P
@@ -144,6 +161,7 @@ class PromptBatch:
             tasks
         )  # every task of the stream, in config order, the same on all ranks
         self.skipped = tuple(skipped)  # samples left out while this batch was filled
+        self.metrics = dict(metrics or {})  # task -> what it is scored by, fresh; else avg@n
 
     def __len__(self) -> int:
         return len(self.prompts)
@@ -151,7 +169,11 @@ class PromptBatch:
     def to(self, device: torch.device | str, non_blocking: bool = False) -> PromptBatch:
         """Copy the model inputs to ``device``; the prompts stay where they are."""
         return PromptBatch(
-            self.prompts, [x.to(device) for x in self.inputs], self.tasks, self.skipped
+            self.prompts,
+            [x.to(device) for x in self.inputs],
+            self.tasks,
+            self.skipped,
+            self.metrics,
         )
 
 
