@@ -17,7 +17,7 @@ from typing_extensions import override
 import sapo_vl
 from sapo_vl.callbacks.records import answers_from, answers_record, append_lines, judged_responses
 from sapo_vl.evaluation.identity import differences, files_sha256, weights_probe
-from sapo_vl.evaluation.store import AnswerStore
+from sapo_vl.evaluation.store import AnswerStore, json_text
 from sapo_vl.types import Answers, PromptBatch
 
 PACKAGES = ("torch", "lightning", "transformers", "qwen-vl-utils", "math-verify")
@@ -96,8 +96,7 @@ class ResultWriter(L.Callback):
                     f" {shown}. They cannot be mixed; {_REMEDY}"
                 )
         self.store.folder.mkdir(parents=True, exist_ok=True)
-        text = json.dumps(settings, indent=2) + "\n"
-        self._settings_path.write_text(text, encoding="utf-8")
+        self._settings_path.write_text(json_text(settings), encoding="utf-8")
         return None
 
     @override
@@ -129,7 +128,7 @@ class ResultWriter(L.Callback):
             **module.results,
         }
         path = self.store.folder / "metrics.json"
-        path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+        path.write_text(json_text(content), encoding="utf-8")
 
     @property
     def _settings_path(self) -> Path:

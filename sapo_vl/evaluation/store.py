@@ -7,6 +7,7 @@ Every rank appends to a part of its own (``samples-rank0.jsonl``, ...); at the e
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -84,6 +85,11 @@ class AnswerStore:
         return sorted(self.folder.glob("samples-rank*.jsonl"))
 
 
+def json_text(value: Any) -> str:
+    """JSON on several lines; NaN and infinities, for which it has no word, become null."""
+    return json.dumps(_finite(value), indent=2, ensure_ascii=False) + "\n"
+
+
 def name_of(record: Mapping[str, Any]) -> Name:
     """The task, key and sampling of a record."""
     return record["task"], record["key"], record["sampling"]
@@ -108,3 +114,11 @@ def read_records(path: Path) -> Iterator[Record]:
                     " the folder to begin anew"
                 ) from None
             yield record
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _finite(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
