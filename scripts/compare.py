@@ -19,9 +19,7 @@ def main() -> None:
     )
     parser.add_argument("folders", type=Path, nargs="+", metavar="RUN_DIR")
     parser.add_argument("--out", type=Path, required=True, help="folder to write to")
-    parser.add_argument(
-        "--names", nargs="+", help="what to call the runs; by default their folders"
-    )
+    parser.add_argument("--names", nargs="+", help="of the runs; by default their folders")
     args = parser.parse_args()
     try:
         for path in compare_folders(args.folders, args.out, args.names):

@@ -82,7 +82,7 @@ def compare_items(
 def different_items(only_first: Sequence[str], only_second: Sequence[str]) -> str:
     """Say in a sentence which items two tests do not share."""
     parts = [
-        f"{len(names)} only in the {which} ({', '.join([*names[:3], *(['...'] if names[3:] else [])])})"
+        f"{len(names)} only in the {which} ({', '.join(names[:3])}{', ...' if names[3:] else ''})"
         for which, names in (("first", only_first), ("second", only_second))
         if names
     ]

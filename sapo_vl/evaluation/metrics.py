@@ -18,6 +18,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 from torchmetrics.utilities import dim_zero_cat
+from typing_extensions import override
 
 from sapo_vl.evaluation.intervals import bootstrap_interval, cluster_sums, clustered_stderr
 from sapo_vl.types import Answers, Prompt, Verdict
@@ -46,7 +47,12 @@ class PromptMean(Metric):
         super().__init__()
         # Rows as JSON lines in bytes: names of problems and categories travel between ranks, too.
         self.add_state("lines", [], dist_reduce_fx="cat")
-        self.set_dtype(torch.uint8)  # of what a rank without any answer sends
+
+    @property
+    @override
+    def dtype(self) -> torch.dtype:
+        """Of the state: what a rank without any answer sends must have it, too."""
+        return torch.uint8
 
     def value(self, verdicts: Sequence[Verdict]) -> Sequence[float]:
         """The values of one prompt's responses, summed into the mean."""

@@ -101,7 +101,7 @@ class Scoreboard:
             self.skips.update({skip.why: 1})
 
     def compute(self) -> dict[str, Any]:
-        """Give ``{"tasks": {task: {sampling: scores}}, "all": {sampling: scores}, "skipped": ...}``.
+        """Give ``tasks`` (task -> sampling -> scores), ``all`` (sampling -> scores), ``skipped``.
 
         Scores are those of the first metric with its name, all ``metrics`` by name, ``categories``
         and ``counts``; every number is a float or an int.

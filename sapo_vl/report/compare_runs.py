@@ -66,10 +66,8 @@ def compare_runs(runs: Mapping[str, Path], out: Path) -> list[Path]:
             raise ValueError(f"{runs[name]} holds no training run: {' '.join(stage.problems)}")
     names = _names([stage.metrics for stage in stages.values()])
     parameters = {name: _parameters(folder) for name, folder in runs.items()}
-    rows = [
-        _row(stage, metric, parameters[run]) for metric in names for run, stage in stages.items()
-    ]
-    rows = [row for row in rows if row["values"]]
+    every = [_row(stages[run], name, parameters[run]) for name in names for run in runs]
+    rows = [row for row in every if row["values"]]
     charts: dict[str, list[Chart]] = {}
     for metric in names:
         chart = _chart(metric, stages)
@@ -99,11 +97,9 @@ def compare_runs(runs: Mapping[str, Path], out: Path) -> list[Path]:
 
 def _names(metrics: Sequence[Metrics]) -> list[str]:
     logged = dict.fromkeys(name for table in metrics for name in sorted(table))
-    tasks = [n for n in logged if n.startswith("eval/")]
-    scores = [
-        n for n in tasks if n.removesuffix("_n").removesuffix("_stderr") not in {*tasks} - {n}
-    ]
-    return [*(name for name in CURVES if name in logged), *scores]
+    scores = [name for name in logged if name.startswith("eval/")]
+    beside = {f"{name}{end}" for name in scores for end in ("_n", "_stderr")}
+    return [*(name for name in CURVES if name in logged), *(n for n in scores if n not in beside)]
 
 
 def _chart(metric: str, stages: Mapping[str, Stage]) -> Chart:
