@@ -29,7 +29,7 @@ Row = tuple[str, Mapping[str, Sequence[str]], Sequence[float], float]
 class PromptMean(Metric):
     """Mean over prompts of what `value` gives; a base class.
 
-    ``compute`` gives ``{"mean", "stderr", "low", "high", "n"}`` as float32 scalars, and
+    ``compute`` gives ``{"mean", "stderr", "low", "high", "n"}`` as float64 scalars, and
     ``"categories"``: the same for every value of every category. ``update`` takes answers, or a
     [P, N] tensor of scores where that is all there is (each row then is a problem of its own).
 
@@ -118,7 +118,10 @@ class PromptMean(Metric):
         low, high = bootstrap_interval(*sums) if total else (math.nan, math.nan)
         stderr = clustered_stderr(*sums) if total else math.nan
         numbers = {"mean": mean, "stderr": stderr, "low": low, "high": high, "n": len(rows)}
-        return {name: torch.tensor(float(number)) for name, number in numbers.items()}
+        return {
+            name: torch.tensor(float(number), dtype=torch.float64)
+            for name, number in numbers.items()
+        }
 
 
 class AvgAtN(PromptMean):

@@ -68,6 +68,7 @@ class Scoreboard:
         """
         if self.metrics:
             return False
+        self.skips.update({})
         most = max(sampling.group_size for sampling in self.samplings.values())
         for task in (*batch.tasks, ALL):
             wanted: Sequence[Any] = batch.metrics.get(task) or (AvgAtN(),)
@@ -83,6 +84,9 @@ class Scoreboard:
                     metric.clone().to(self.device) for metric in fitting or (AvgAtN(),)
                 ]
                 self.counts[task, name] = Counts(COUNTED).to(self.device)
+                for added in self.metrics[task, name]:
+                    added.update([])  # a rank may get no answer at all
+                self.counts[task, name].update({})
         return True
 
     def update(self, answers: Sequence[Answers]) -> None:
