@@ -71,8 +71,8 @@ class ChecksReference(Protocol):
 class AnswerMetric(Protocol):
     """What a task is scored by in evaluation: a torchmetrics Metric over answers."""
 
-    def update(self, answers: Sequence[Answers]) -> None:
-        """Add the judged answers to some prompts."""
+    def update(self, answers: Sequence[Answers] | Tensor) -> None:
+        """Add the judged answers to some prompts, or a [P, N] tensor of scores."""
         ...
 
     def compute(self) -> dict[str, Any]:

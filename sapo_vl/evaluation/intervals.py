@@ -23,10 +23,10 @@ def cluster_sums(
     """Sum values and weights within each cluster; clusters in the order they first appear."""
     places: dict[Hashable, int] = {}
     place = [places.setdefault(cluster, len(places)) for cluster in clusters]
-    return (
-        np.bincount(place, values, len(places)),
-        np.bincount(place, weights, len(places)),
-    )
+    sums = [np.zeros(len(places)), np.zeros(len(places))]
+    for total, part in zip(sums, (values, weights), strict=True):
+        np.add.at(total, place, part)
+    return sums[0], sums[1]
 
 
 def clustered_stderr(value_C: Floats, weight_C: Floats) -> float:

@@ -92,9 +92,10 @@ def _tables(test: Evaluation, named: bool) -> Iterator[Breakdown]:
     prefix = f"{test.name}: " if named else ""
     rows = score_rows(test.record)
     whole = [row for row in rows if not row.category]
+    names: tuple[str, ...]
     if whole:
         names = ("Task", "Sampling", "Metric", "Score", "95% interval", "n", "Verifier")
-        cells = tuple(
+        cells: tuple[tuple[str, ...], ...] = tuple(
             (
                 *(row.task, row.sampling, row.metric, *_cells(row)),
                 provenance(test.settings, row.task, row.sampling)["verifier"],
