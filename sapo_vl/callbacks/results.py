@@ -185,7 +185,8 @@ _REMEDY = (
 
 def _settings(trainer: L.Trainer, module: Any) -> dict[str, Any]:
     """Everything a score depends on; what two starts must agree about."""
-    config, data = module.policy_config, getattr(trainer, "datamodule", None)
+    config = module.policy_config
+    data: Any = getattr(trainer, "datamodule", None)
     return {
         "model": config.path,
         "model_sha256": files_sha256(config.path),

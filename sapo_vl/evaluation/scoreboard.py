@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, get_args
+from typing import Any, cast, get_args
 
 import torch
 from torch import Tensor
@@ -81,7 +81,8 @@ class Scoreboard:
             for name, sampling in self.samplings.items():
                 fitting = [m for m in wanted if m.least_samples <= sampling.group_size]
                 self.metrics[task, name] = [
-                    metric.clone().to(self.device) for metric in fitting or (AvgAtN(),)
+                    cast(PromptMean, metric.clone().to(self.device))
+                    for metric in fitting or (AvgAtN(),)
                 ]
                 self.counts[task, name] = Counts(COUNTED).to(self.device)
                 for added in self.metrics[task, name]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
+import itertools
+import operator
 from pathlib import Path
 
 import pytest
@@ -40,9 +43,9 @@ def test_batches_hold_prompts_of_about_one_length_the_longest_first(
     dataset = EvalDataset([TaskReader(task, encoder)])
     batches = list(StridedBatches(20, 4, 0, 1, dataset.length))
     sizes = [[len(dataset[i].inputs.input_ids_S) for i in batch] for batch in batches]
-    assert sorted(sum(batches, [])) == list(range(20))
+    assert sorted(functools.reduce(operator.iadd, batches, [])) == list(range(20))
     assert sizes[0][0] == max(map(max, sizes))
-    assert all(min(a) >= max(b) - 2 for a, b in zip(sizes, sizes[1:], strict=False))
+    assert all(min(a) >= max(b) - 2 for a, b in itertools.pairwise(sizes))
 
 
 def test_ranks_share_the_samples_and_one_without_any_gets_an_empty_batch() -> None:
