@@ -55,7 +55,6 @@ class Verifier(Protocol):
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` (the decoded text, without the end-of-turn token)."""
-        ...
 
 
 @runtime_checkable
@@ -64,7 +63,6 @@ class ChecksReference(Protocol):
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Return what is wrong with the reference, in a sentence; None: nothing."""
-        ...
 
 
 @runtime_checkable
@@ -73,11 +71,9 @@ class AnswerMetric(Protocol):
 
     def update(self, answers: Sequence[Answers] | Tensor) -> None:
         """Add the judged answers to some prompts, or a [P, N] tensor of scores."""
-        ...
 
     def compute(self) -> dict[str, Any]:
         """Score everything that was added on any rank."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,9 +153,8 @@ class PromptBatch:
     ) -> None:
         self.prompts = tuple(prompts)  # P
         self.inputs = tuple(inputs)  # P
-        self.tasks = tuple(
-            tasks
-        )  # every task of the stream, in config order, the same on all ranks
+        # Every task of the stream, in config order, the same on all ranks.
+        self.tasks = tuple(tasks)
         self.skipped = tuple(skipped)  # samples left out while this batch was filled
         self.metrics = dict(metrics or {})  # task -> what it is scored by, fresh; else avg@n
 
@@ -168,13 +163,8 @@ class PromptBatch:
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> PromptBatch:
         """Copy the model inputs to ``device``; the prompts stay where they are."""
-        return PromptBatch(
-            self.prompts,
-            [x.to(device) for x in self.inputs],
-            self.tasks,
-            self.skipped,
-            self.metrics,
-        )
+        inputs = [x.to(device) for x in self.inputs]
+        return PromptBatch(self.prompts, inputs, self.tasks, self.skipped, self.metrics)
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the command line reads defaults from __dict__

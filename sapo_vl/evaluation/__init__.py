@@ -8,9 +8,9 @@ from sapo_vl.evaluation.metrics import (
     PartMean,
     PartRatio,
     PassAtK,
-    PromptMean,
     WorstCase,
 )
+from sapo_vl.evaluation.prompt_mean import PromptMean
 
 __all__ = [
     "Accuracy",

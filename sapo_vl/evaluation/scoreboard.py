@@ -9,7 +9,8 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
-from sapo_vl.evaluation.metrics import AvgAtN, PromptMean, is_valid
+from sapo_vl.evaluation.metrics import AvgAtN
+from sapo_vl.evaluation.prompt_mean import PromptMean, is_valid
 from sapo_vl.types import (
     SKIP_REASONS,
     Answers,
