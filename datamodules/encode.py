@@ -18,6 +18,7 @@ from sapo_vl.processor import load_processor
 from sapo_vl.types import Prompt, PromptInputs
 
 _KINDS = ("image", "video")
+CHARACTERS_A_TOKEN = 3  # roughly, in English and formulas
 MEDIA_KEYS = (
     "pixel_values",
     "image_grid_thw",
@@ -85,6 +86,19 @@ class Encoder:
             input_ids_S=output["input_ids"][0],
             mm_token_type_ids_S=output["mm_token_type_ids"][0],
             media={key: torch.as_tensor(output[key]) for key in MEDIA_KEYS if key in output},
+        )
+
+    def estimate(self, prompt: Prompt) -> int:
+        """About how many tokens a prompt has, from its text's length and its images' headers.
+
+        Raises:
+            SampleError: an image cannot be read.
+        """
+        texts = [part for message in prompt.messages for part in _texts(message["content"])]
+        images = zip(_parts(prompt, "image"), prompt.images, strict=True)
+        return sum(map(len, texts)) // CHARACTERS_A_TOKEN + sum(
+            image_tokens({**self._budget(own), "image": open_image(data)}, self.factor)
+            for own, data in images
         )
 
     def _render(self, prompt: Prompt) -> str:
@@ -177,6 +191,10 @@ class Encoder:
 
     def _tokens_of(self, grids: Sequence[Tensor]) -> int:
         return sum(int(grid.prod()) * self.patch_size**2 // self.factor**2 for grid in grids)
+
+
+def _texts(content: Any) -> list[str]:
+    return [content] if isinstance(content, str) else [p["text"] for p in content if "text" in p]
 
 
 def _parts(prompt: Prompt, kind: str) -> list[dict[str, Any]]:

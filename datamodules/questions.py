@@ -14,7 +14,7 @@ from datamodules.encode import Encoder
 from datamodules.fields import SampleError, image_extension, is_mp4
 from datamodules.samples import read_sample
 from datamodules.stream import Item
-from sapo_vl.types import Skip
+from sapo_vl.types import Skip, Verifier
 
 
 class QuestionDataset(Dataset[Item]):
@@ -23,16 +23,22 @@ class QuestionDataset(Dataset[Item]):
     Paths of mp4 files stand under ``videos``. An ``answer`` may be there or not; without one a
     prompt's reference is empty.
 
+    Args:
+        path: the file.
+        encoder: makes the model's inputs.
+        verifier: set as ``Prompt.verifier`` where there is an answer.
+
     Raises:
         FileNotFoundError: the file is missing.
         ValueError: a line is not a JSON object, or there is none; the message names file and line.
     """
 
-    def __init__(self, path: Path, encoder: Encoder) -> None:
+    def __init__(self, path: Path, encoder: Encoder, verifier: Verifier | None = None) -> None:
         if not path.is_file():
             raise FileNotFoundError(f"data.questions: no file {path}")
         self.path = path
         self.encoder = encoder
+        self.verifier = verifier
         lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
         self.rows = [_row(path, n, line) for n, line in enumerate(lines, 1) if line.strip()]
         if not self.rows:
@@ -48,6 +54,8 @@ class QuestionDataset(Dataset[Item]):
             prompt = read_sample(self._fields(row), key=key, task="questions", index=number)
             if row.get("answer") in (None, ""):
                 prompt = dataclasses.replace(prompt, reference="")
+            else:
+                prompt = dataclasses.replace(prompt, verifier=self.verifier)
             return Item(prompt, self.encoder(prompt))
         except SampleError as error:
             return Item(None, None, (Skip(why=error.why, where=key, detail=error.detail),))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.utils.data import DataLoader
 from typing_extensions import override
 
 from datamodules.encode import Encoder
+from datamodules.grouping import described
 from datamodules.questions import QuestionDataset
 from datamodules.remote import ShardCache
 from datamodules.skips import SkipBudget
@@ -27,7 +29,7 @@ from datamodules.stream import (
 )
 from datamodules.tasks import TaskConfig
 from datamodules.video import VideoLimits
-from sapo_vl.types import PromptBatch
+from sapo_vl.types import PromptBatch, Verifier
 
 
 class ReasoningDataModule(L.LightningDataModule):
@@ -43,6 +45,7 @@ class ReasoningDataModule(L.LightningDataModule):
         test_tasks: test tasks.
         questions: JSONL file of a user's own questions for predict; a line is {"id", "question",
             "images": [paths]}, paths relative to the file.
+        question_verifier: judges the answers to questions that come with an "answer".
         prompts_per_iteration: prompts of one batch, over all ranks.
         eval_batch_size: prompts of one validation, test or predict batch, on each rank.
         num_workers: processes that read and encode ahead; 0 does it in the main process.
@@ -63,6 +66,7 @@ class ReasoningDataModule(L.LightningDataModule):
         val_tasks: list[TaskConfig] | None = None,
         test_tasks: list[TaskConfig] | None = None,
         questions: str | None = None,
+        question_verifier: Verifier | None = None,
         prompts_per_iteration: int = 64,
         eval_batch_size: int = 64,
         num_workers: int = 2,
@@ -79,6 +83,7 @@ class ReasoningDataModule(L.LightningDataModule):
         self.processor = processor
         self.tasks = {"fit": tasks or [], "validate": val_tasks or [], "test": test_tasks or []}
         self.questions = questions
+        self.question_verifier = question_verifier
         self.prompts_per_iteration = prompts_per_iteration
         self.eval_batch_size = eval_batch_size
         self.num_workers = num_workers
@@ -90,6 +95,7 @@ class ReasoningDataModule(L.LightningDataModule):
         self.seed = seed
         self.restored_iteration = 0
         self.encoder: Encoder | None = None
+        self.finished: frozenset[tuple[str, str]] = frozenset()
 
     @override
     def setup(self, stage: str) -> None:
@@ -129,14 +135,29 @@ class ReasoningDataModule(L.LightningDataModule):
 
     @override
     def test_dataloader(self) -> DataLoader[Any]:
-        return self._eval_loader(self._need("test", "test_tasks"))
+        return self._eval_loader(self._need("test", "test_tasks"), self.finished)
+
+    def leave_out(self, finished: Iterable[tuple[str, str]]) -> None:
+        """Make no test prompts of these samples, (task, key) each: they are answered already."""
+        self.finished = frozenset(finished)
+
+    def describe(self, stage: str) -> dict[str, Any]:
+        """Everything about the data of "validate" or "test" that a score depends on."""
+        return {
+            "max_prompt_tokens": self.max_prompt_tokens,
+            "min_pixels": self.pixels[0],
+            "max_pixels": self.pixels[1],
+            "video": asdict(self.video),
+            "tasks": {task.name: described(task) for task in self.tasks[stage]},
+        }
 
     @override
     def predict_dataloader(self) -> DataLoader[Any]:
         if self.questions is None:
             raise ValueError("predict needs data.questions: a JSONL file of questions and images")
         assert self.encoder is not None
-        return self._once(QuestionDataset(Path(self.questions), self.encoder), ["questions"])
+        dataset = QuestionDataset(Path(self.questions), self.encoder, self.question_verifier)
+        return self._once(dataset, ["questions"], len(dataset))
 
     @override
     def state_dict(self) -> dict[str, Any]:
@@ -151,6 +172,8 @@ class ReasoningDataModule(L.LightningDataModule):
     def on_after_batch_transfer(self, batch: PromptBatch, dataloader_idx: int) -> PromptBatch:
         if self.trainer and self.trainer.state.stage not in (None, RunningStage.PREDICTING):
             self.budget.note(batch, self.trainer)
+            stage = "test" if self.trainer.testing else "validate"
+            batch.metrics = {t.name: t.metrics for t in self.tasks[stage] if t.metrics}
         return batch
 
     def _iterations_trained(self) -> int:
@@ -161,17 +184,24 @@ class ReasoningDataModule(L.LightningDataModule):
         # The trainer's own count starts at 0 when only weights were restored.
         return max(self.restored_iteration, int(progress.total.processed))
 
-    def _eval_loader(self, tasks: list[TaskConfig]) -> DataLoader[Any]:
-        return self._once(EvalDataset(self._readers(tasks)), [task.name for task in tasks])
+    def _eval_loader(
+        self, tasks: list[TaskConfig], finished: frozenset[tuple[str, str]] = frozenset()
+    ) -> DataLoader[Any]:
+        dataset, names = EvalDataset(self._readers(tasks), finished), [task.name for task in tasks]
+        return self._once(dataset, names, len(dataset) + len(finished))
 
-    def _once(self, dataset: EvalDataset | QuestionDataset, names: list[str]) -> DataLoader[Any]:
+    def _once(
+        self, dataset: EvalDataset | QuestionDataset, names: list[str], total: int
+    ) -> DataLoader[Any]:
         """Go over a fixed set once, every rank over its own part."""
-        if len(dataset) < self._ranks:
+        if total < self._ranks:
             raise ValueError(
-                f"{len(dataset)} samples of {', '.join(names)} are too few for {self._ranks} ranks;"
+                f"{total} samples of {', '.join(names)} are too few for {self._ranks} ranks;"
                 " use fewer ranks"
             )
-        batches = StridedBatches(len(dataset), self.eval_batch_size, self._rank, self._ranks)
+        length = dataset.length if isinstance(dataset, EvalDataset) else None
+        share = (self._rank, self._ranks)
+        batches = StridedBatches(len(dataset), self.eval_batch_size, *share, length)
         return self._loader(dataset, batches, names)
 
     def _readers(self, tasks: Sequence[TaskConfig]) -> list[TaskReader]:

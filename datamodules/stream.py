@@ -7,14 +7,16 @@ cannot be used is recorded as a Skip; in training another of the same task takes
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass
 from multiprocessing.reduction import ForkingPickler
 
+import numpy as np
 from torch.utils.data import Dataset, Sampler
 
 from datamodules.encode import Encoder
 from datamodules.fields import SampleError
+from datamodules.grouping import grouped
 from datamodules.mixture import Place, batch_places, sample_number
 from datamodules.remote import ShardCache
 from datamodules.samples import read_sample
@@ -48,6 +50,10 @@ class TaskReader:
         self.encoder = encoder
         self.index = ShardIndex(expand_shards(task.shards, cache))
         self.size = min(len(self.index), task.max_samples or len(self.index))
+        self.chosen: Sequence[int] = range(self.size)
+        if task.subset_seed is not None:
+            drawn = np.random.default_rng(task.subset_seed).permutation(len(self.index))
+            self.chosen = sorted(drawn[: self.size].tolist())
 
     def read(self, number: int, place: int) -> tuple[Prompt, PromptInputs]:
         """Sample ``number`` as the prompt at ``place`` of the run.
@@ -55,23 +61,38 @@ class TaskReader:
         Raises:
             SampleError: the sample cannot be used.
         """
-        prompt = read_sample(
-            self.index.read(number),
-            key=self.index.keys[number],
-            template=self.task.template,
-            task=self.task.name,
-            verifier=self.task.verifier,
-            index=place,
-        )
+        prompt = self._prompt(number, place)
         if isinstance(self.task.verifier, ChecksReference):
             complaint = self.task.verifier.check_reference(prompt)
             if complaint:
                 raise SampleError("unusable_reference", complaint)
         return prompt, self.encoder(prompt)
 
+    def length(self, number: int) -> int:
+        """About how many tokens the prompt of sample ``number`` has; 0 where it cannot be read."""
+        try:
+            return self.encoder.estimate(self._prompt(number, 0))
+        except Exception:  # what is wrong with a sample is told when it is read
+            return 0
+
+    def key(self, number: int) -> str:
+        """The unique name of sample ``number``."""
+        return self.index.keys[self.chosen[number]]
+
     def skip(self, number: int, error: SampleError) -> Skip:
         """Record why sample ``number`` was left out."""
-        return Skip(why=error.why, where=self.index.keys[number], detail=error.detail)
+        return Skip(why=error.why, where=self.key(number), detail=error.detail)
+
+    def _prompt(self, number: int, place: int) -> Prompt:
+        prompt = read_sample(
+            self.index.read(self.chosen[number]),
+            key=self.key(number),
+            template=self.task.template,
+            task=self.task.name,
+            verifier=self.task.verifier,
+            index=place,
+        )
+        return grouped(prompt, self.task.problem, self.task.categories)
 
 
 class TrainDataset(Dataset[Item]):
@@ -108,27 +129,50 @@ class TrainDataset(Dataset[Item]):
 
 
 class EvalDataset(Dataset[Item]):
-    """Every sample of every task once; what cannot be used is reported and has no substitute."""
+    """Every sample of every task once; what cannot be used is reported and has no substitute.
 
-    def __init__(self, readers: Sequence[TaskReader]) -> None:
+    Args:
+        readers: the tasks.
+        finished: (task, key) of samples that need no answer any more. The others keep their places,
+            and with them their draws.
+    """
+
+    def __init__(
+        self, readers: Sequence[TaskReader], finished: Set[tuple[str, str]] = frozenset()
+    ) -> None:
         self.readers = readers
-        self.places = [
+        places = [
             Place(0, task, number)
             for task, reader in enumerate(readers)
             for number in range(reader.size)
+        ]
+        self.places = [
+            (index, place)
+            for index, place in enumerate(places)
+            if (readers[place.task].task.name, readers[place.task].key(place.ordinal))
+            not in finished
         ]
 
     def __len__(self) -> int:
         return len(self.places)
 
     def __getitem__(self, number: int) -> Item:
-        place = self.places[number]
+        index, place = self.places[number]
         reader = self.readers[place.task]
         skipped = _problems(self.readers) if number == 0 else []
         try:
-            return Item(*reader.read(place.ordinal, number), tuple(skipped))
+            return Item(*reader.read(place.ordinal, index), tuple(skipped))
         except SampleError as error:
             return Item(None, None, (*skipped, reader.skip(place.ordinal, error)))
+        # No single sample may end an evaluation of hours; the share of such samples may.
+        except Exception as error:
+            failure = SampleError("encoder_error", f"{type(error).__name__}: {error}")
+            return Item(None, None, (*skipped, reader.skip(place.ordinal, failure)))
+
+    def length(self, number: int) -> int:
+        """About how many tokens the prompt has."""
+        _, place = self.places[number]
+        return self.readers[place.task].length(place.ordinal)
 
 
 def _problems(readers: Sequence[TaskReader]) -> list[Skip]:
@@ -168,19 +212,37 @@ class StreamSampler(Sampler[list[Place]]):
 class StridedBatches(Sampler[list[int]]):
     """Every rank's part of a fixed set, in batches, no sample twice.
 
-    Lightning's own sampler repeats samples to even the ranks out, which would bias a score.
+    Lightning's own sampler repeats samples to even the ranks out, which would bias a score. A rank
+    without samples gets one empty batch: scores are added up over all ranks.
+
+    Args:
+        size: samples of the set.
+        batch_size: samples of a batch.
+        rank: of this process.
+        ranks: number of processes.
+        length: gives the length of a sample; batches then hold samples of about one length, the
+            longest first: little padding, and what does not fit into memory shows at once.
     """
 
-    def __init__(self, size: int, batch_size: int, rank: int, ranks: int) -> None:
-        self.numbers = range(rank, size, ranks)
+    def __init__(
+        self,
+        size: int,
+        batch_size: int,
+        rank: int,
+        ranks: int,
+        length: Callable[[int], int] | None = None,
+    ) -> None:
+        self.numbers: Sequence[int] = range(rank, size, ranks)
         self.batch_size = batch_size
+        if length is not None and len(self.numbers) > batch_size:
+            self.numbers = sorted(self.numbers, key=length, reverse=True)
 
     def __iter__(self) -> Iterator[list[int]]:
-        for start in range(0, len(self.numbers), self.batch_size):
+        for start in range(0, max(1, len(self.numbers)), self.batch_size):
             yield list(self.numbers[start : start + self.batch_size])
 
     def __len__(self) -> int:
-        return -(-len(self.numbers) // self.batch_size)
+        return max(1, -(-len(self.numbers) // self.batch_size))
 
 
 @dataclass(frozen=True, slots=True)

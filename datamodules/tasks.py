@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from datamodules.samples import DEFAULT_TEMPLATE
-from sapo_vl.types import Verifier
+from sapo_vl.types import AnswerMetric, Verifier
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +22,14 @@ class TaskConfig:
         verifier: judges the responses, in training and in evaluation.
         share: part of every training batch, relative to the other tasks' shares.
         template: text of the question; may hold {question} and {options}.
-        max_samples: use only the first so many samples of the shards.
+        max_samples: use only so many samples of the shards: the first ones, or see subset_seed.
+        subset_seed: choose the samples at random, always the same ones for the same seed.
+        metrics: what the task is scored by in evaluation, the most important one first; avg@n by
+            default. One that needs k samples leaves samplings with fewer out.
+        categories: fields of the samples' JSON by whose values scores are broken down, too; a dot
+            goes into a nested object (metadata.skills), a list counts under each of its entries.
+        problem: field of the JSON that variants of one problem share; by default every sample is a
+            problem of its own.
     """
 
     name: str
@@ -31,6 +38,10 @@ class TaskConfig:
     share: float = 1.0
     template: str = DEFAULT_TEMPLATE
     max_samples: int | None = None
+    subset_seed: int | None = None
+    metrics: list[AnswerMetric] | None = None
+    categories: list[str] = field(default_factory=list)
+    problem: str | None = None
 
     def __post_init__(self) -> None:
         if self.name in ("all", "mean", "accuracy") or not re.fullmatch(r"[\w-]+", self.name):
@@ -47,3 +58,6 @@ class TaskConfig:
                 f"data.tasks: max_samples of {self.name!r} is {self.max_samples}; it must be at"
                 " least 1, or null for all"
             )
+        names = [getattr(metric, "name", "") for metric in self.metrics or []]
+        if len(set(names)) < len(names):
+            raise ValueError(f"data.tasks: two metrics of {self.name!r} have one name: {names}")

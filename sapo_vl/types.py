@@ -29,6 +29,7 @@ SKIP_REASONS = (
     "unknown_media",
     "undecodable_media",
     "too_long",
+    "encoder_error",
 )
 
 VerdictStatus = Literal["ok", "no_answer", "unparsable_reference", "timeout", "error"]
@@ -54,7 +55,6 @@ class Verifier(Protocol):
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` (the decoded text, without the end-of-turn token)."""
-        ...
 
 
 @runtime_checkable
@@ -63,7 +63,17 @@ class ChecksReference(Protocol):
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Return what is wrong with the reference, in a sentence; None: nothing."""
-        ...
+
+
+@runtime_checkable
+class AnswerMetric(Protocol):
+    """What a task is scored by in evaluation: a torchmetrics Metric over answers."""
+
+    def update(self, answers: Sequence[Answers] | Tensor) -> None:
+        """Add the judged answers to some prompts, or a [P, N] tensor of scores."""
+
+    def compute(self) -> dict[str, Any]:
+        """Score everything that was added on any rank."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +96,8 @@ class Prompt:
     response: str | None = None  # a worked response, the target of a cold start
     meta: Mapping[str, Any] = field(default_factory=dict)  # whatever else the sample's JSON held
     verifier: Verifier | None = None
+    problem: str = ""  # what variants of one problem share; empty: the prompt is a problem itself
+    categories: Mapping[str, tuple[str, ...]] = field(default_factory=dict)  # field -> its values
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -129,7 +141,7 @@ class PromptBatch:
     floats in them; this class they leave alone, and ``to`` is all they need.
     """
 
-    __slots__ = ("inputs", "prompts", "skipped", "tasks")
+    __slots__ = ("inputs", "metrics", "prompts", "skipped", "tasks")
 
     def __init__(
         self,
@@ -137,22 +149,22 @@ class PromptBatch:
         inputs: Sequence[PromptInputs],
         tasks: Sequence[str],
         skipped: Sequence[Skip] = (),
+        metrics: Mapping[str, Sequence[AnswerMetric]] | None = None,
     ) -> None:
         self.prompts = tuple(prompts)  # P
         self.inputs = tuple(inputs)  # P
-        self.tasks = tuple(
-            tasks
-        )  # every task of the stream, in config order, the same on all ranks
+        # Every task of the stream, in config order, the same on all ranks.
+        self.tasks = tuple(tasks)
         self.skipped = tuple(skipped)  # samples left out while this batch was filled
+        self.metrics = dict(metrics or {})  # task -> what it is scored by, fresh; else avg@n
 
     def __len__(self) -> int:
         return len(self.prompts)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> PromptBatch:
         """Copy the model inputs to ``device``; the prompts stay where they are."""
-        return PromptBatch(
-            self.prompts, [x.to(device) for x in self.inputs], self.tasks, self.skipped
-        )
+        inputs = [x.to(device) for x in self.inputs]
+        return PromptBatch(self.prompts, inputs, self.tasks, self.skipped, self.metrics)
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the command line reads defaults from __dict__

@@ -4,7 +4,9 @@ Two exceptions: ParityCheck may turn the shared prefix off, which changes the sp
 StopFile may end the fit early.
 """
 
+from sapo_vl.callbacks.best import BestCheckpoint
 from sapo_vl.callbacks.checkpoint import IterationCheckpoint
+from sapo_vl.callbacks.evaluation_bar import EvaluationBar
 from sapo_vl.callbacks.gate import GateMonitor
 from sapo_vl.callbacks.parity import ParityCheck
 from sapo_vl.callbacks.results import AnswerWriter, ResultWriter
@@ -16,6 +18,8 @@ from sapo_vl.callbacks.throughput import ThroughputMonitor
 
 __all__ = [
     "AnswerWriter",
+    "BestCheckpoint",
+    "EvaluationBar",
     "GateMonitor",
     "IterationCheckpoint",
     "ParityCheck",

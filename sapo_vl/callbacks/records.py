@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -44,22 +44,64 @@ def answers_record(
     advantages: Iterable[float] | None = None,
 ) -> dict[str, Any]:
     """One line of samples.jsonl."""
-    prompt, n = answers.prompt, len(answers.texts)
-    verdicts: list[Verdict | None] = list(answers.verdicts) or [None] * n
-    advantage: list[float | None] = list(advantages) if advantages is not None else [None] * n
-    rows = zip(answers.texts, verdicts, answers.lengths, answers.finished, advantage, strict=True)
+    prompt = answers.prompt
     return {
         "stage": stage,
         "iteration": iteration,
         "task": prompt.task,
         "key": prompt.key,
+        "index": prompt.index,
+        "problem": prompt.problem,
+        "categories": {name: list(values) for name, values in prompt.categories.items()},
         "question": question_of(prompt),
         "options": dict(prompt.options),
         "images": write_images(prompt, folder),
         "reference": prompt.reference,
         "sampling": answers.sampling,
-        "responses": [_response(*row) for row in rows],
+        "responses": judged_responses(answers, advantages),
     }
+
+
+def judged_responses(
+    answers: Answers, advantages: Iterable[float] | None = None
+) -> list[dict[str, Any]]:
+    """Every response to a prompt with its verdict, as records hold them."""
+    n = len(answers.texts)
+    verdicts: list[Verdict | None] = list(answers.verdicts) or [None] * n
+    advantage: list[float | None] = list(advantages) if advantages is not None else [None] * n
+    rows = zip(answers.texts, verdicts, answers.lengths, answers.finished, advantage, strict=True)
+    return [_response(*row) for row in rows]
+
+
+def answers_from(record: Mapping[str, Any]) -> Answers:
+    """Read a judged line of samples.jsonl again; the prompt has no messages and no media."""
+    categories = {name: tuple(values) for name, values in record["categories"].items()}
+    responses = record["responses"]
+    return Answers(
+        Prompt(
+            reference=record["reference"],
+            task=record["task"],
+            key=record["key"],
+            index=record["index"],
+            options=record["options"],
+            problem=record["problem"],
+            categories=categories,
+        ),
+        record["sampling"],
+        texts=[r["text"] for r in responses],
+        verdicts=[
+            Verdict(
+                score=r["score"],
+                extracted=r["extracted"],
+                status=r["status"],
+                reason=r["reason"],
+                parts=r.get("parts", {}),
+            )
+            for r in responses
+        ],
+        lengths=[r["length"] for r in responses],
+        finished=[r["finished"] for r in responses],
+    )
 
 
 def _response(

@@ -1,6 +1,26 @@
-"""Scoring of sampled answers: judging them, averaging them."""
+"""Scoring of sampled answers: judging them, the metrics, keeping and comparing results."""
 
 from sapo_vl.evaluation.judge import answers_of, judge
-from sapo_vl.evaluation.metrics import AvgAtN
+from sapo_vl.evaluation.metrics import (
+    Accuracy,
+    AvgAtN,
+    MajorityAtK,
+    PartMean,
+    PartRatio,
+    PassAtK,
+    WorstCase,
+)
+from sapo_vl.evaluation.prompt_mean import PromptMean
 
-__all__ = ["AvgAtN", "answers_of", "judge"]
+__all__ = [
+    "Accuracy",
+    "AvgAtN",
+    "MajorityAtK",
+    "PartMean",
+    "PartRatio",
+    "PassAtK",
+    "PromptMean",
+    "WorstCase",
+    "answers_of",
+    "judge",
+]

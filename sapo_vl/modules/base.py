@@ -5,23 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
-from typing import Any, cast
+from typing import Any
 
 import lightning as L
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
 from lightning.pytorch.utilities import rank_zero_info
-from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 from typing_extensions import override
 
-from sapo_vl.evaluation import AvgAtN, answers_of, judge
+from sapo_vl.evaluation import answers_of, judge
+from sapo_vl.evaluation.judge import Judging
+from sapo_vl.evaluation.scoreboard import Scoreboard
 from sapo_vl.policy import Policy, PolicyConfig
 from sapo_vl.policy.lora import base_fingerprint, hold_in_float32
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
+from sapo_vl.rollout.merge import take
 from sapo_vl.strategies import whole_weights
-from sapo_vl.types import Answers, PromptBatch, Sampling, Verdict
+from sapo_vl.types import Answers, PromptBatch, Rollout, Sampling
 from sapo_vl.verifiers import VerifierPool
 
 GREEDY = Sampling(group_size=1, temperature=0.0)
@@ -66,7 +68,8 @@ class PolicyModule(L.LightningModule):
         self.verifier_pool = verifier_pool
         self.policy: Policy
         self._gathered = ExitStack()
-        self.scores = nn.ModuleDict()  # "<task> <sampling>" -> AvgAtN, filled while evaluating
+        self.finished: dict[tuple[str, str, str], Answers] = {}  # by task, key and sampling
+        self.results: dict[str, Any] = {}  # of the last validation or test
 
     @override
     def configure_model(self) -> None:
@@ -136,29 +139,34 @@ class PolicyModule(L.LightningModule):
     def validation_step(
         self, batch: PromptBatch, batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, list[Answers]]:
-        return {"answers": self._evaluate(batch)}
+        return {"answers": self._evaluate(batch, wait=True)}
 
     @override
     def test_step(
         self, batch: PromptBatch, batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, list[Answers]]:
-        return {"answers": self._evaluate(batch)}
+        """Answer a batch; what is returned are the answers judged by now, maybe of earlier ones."""
+        last = batch_idx + 1 == self.trainer.num_test_batches[dataloader_idx]
+        return {"answers": self._evaluate(batch, wait=last)}
 
     @override
     def predict_step(
         self, batch: PromptBatch, batch_idx: int, dataloader_idx: int = 0
     ) -> list[Answers]:
-        """Answer a user's own questions, unjudged."""
-        return [answer for name in self.evaluation for answer in self._answer(batch, name, ())]
+        """Answer a user's own questions; those with a reference and a verifier are judged."""
+        names = self.evaluation if len(batch) else ()
+        return [answers for name in names for answers in self._answer(batch, name)]
 
     # Weights are gathered for a whole evaluation, not for each batch: ranks have unequal numbers.
     @override
     def on_validation_epoch_start(self) -> None:
         self._gathered.enter_context(whole_weights(self.trainer.strategy))
+        self._open_scoreboard()
 
     @override
     def on_test_epoch_start(self) -> None:
         self._gathered.enter_context(whole_weights(self.trainer.strategy))
+        self._open_scoreboard()
 
     @override
     def on_predict_epoch_start(self) -> None:
@@ -178,42 +186,56 @@ class PolicyModule(L.LightningModule):
     def on_predict_epoch_end(self) -> None:
         self._gathered.close()
 
-    def _evaluate(self, batch: PromptBatch) -> list[Answers]:
-        found = []
+    def leave_out(self, answers: Sequence[Answers]) -> None:
+        """Take answers of an earlier, interrupted test as given; rank 0 counts them."""
+        self.finished = {(a.prompt.task, a.prompt.key, a.sampling): a for a in answers}
+
+    def _open_scoreboard(self) -> None:
+        self.scoreboard = Scoreboard(self.evaluation, self.device)
+        self.judging = Judging(self.verifier_pool, depth=len(self.evaluation))
+
+    def _evaluate(self, batch: PromptBatch, *, wait: bool) -> list[Answers]:
+        if self.scoreboard.begin(batch) and self.trainer.testing and self.global_rank == 0:
+            self.scoreboard.update(list(self.finished.values()))
+        self.scoreboard.skip(batch.skipped)
         for name in self.evaluation:
-            answers = self._answer(batch, name, None)
-            self._update_scores(batch.tasks, answers, name)
-            found += answers
-        return found
+            part = self._unanswered(batch, name) if self.trainer.testing else batch
+            if len(part):  # not, when every sample of it was skipped
+                self.judging.submit(part.prompts, self._respond(part, name), name)
+        answers = self.judging.collect(everything=wait)
+        self.scoreboard.update(answers)
+        return answers
 
-    def _answer(
-        self, batch: PromptBatch, name: str, verdicts: tuple[Verdict, ...] | None
-    ) -> list[Answers]:
-        """Sample answers to a batch; ``verdicts`` None: ask the verifiers."""
-        if not len(batch):  # every sample of it was skipped
-            return []
-        drawn = self.rollout(self.policy, batch, self.evaluation[name], (self.seed, 0))
-        if verdicts is None:
-            verdicts = judge(batch.prompts, drawn, self.verifier_pool)
-        return answers_of(batch.prompts, drawn, verdicts, name)
+    def _respond(self, batch: PromptBatch, name: str) -> Rollout:
+        return self.rollout(self.policy, batch, self.evaluation[name], (self.seed, 0))
 
-    def _update_scores(self, tasks: Sequence[str], answers: list[Answers], name: str) -> None:
-        for task in (*tasks, "all"):
-            key = f"{task} {name}"
-            if key not in self.scores:  # for every task, so that all ranks log the same names
-                self.scores[key] = AvgAtN().to(self.device)
-            of_task = [a for a in answers if task in ("all", a.prompt.task)]
-            if of_task:
-                scores = [[v.score for v in a.verdicts] for a in of_task]
-                score_PN = torch.tensor(scores, dtype=torch.float64, device=self.device)
-                cast(AvgAtN, self.scores[key]).update(score_PN)
+    def _answer(self, batch: PromptBatch, name: str) -> list[Answers]:
+        drawn = self._respond(batch, name)
+        answers = answers_of(batch.prompts, drawn, (), name)
+        able = [i for i, p in enumerate(batch.prompts) if p.verifier is not None and p.reference]
+        if able:
+            prompts, part = [batch.prompts[i] for i in able], take(drawn, able)
+            judged = answers_of(prompts, part, judge(prompts, part, self.verifier_pool), name)
+            for place, judged_answers in zip(able, judged, strict=True):
+                answers[place] = judged_answers
+        return answers
+
+    def _unanswered(self, batch: PromptBatch, name: str) -> PromptBatch:
+        left = [
+            i for i, p in enumerate(batch.prompts) if (p.task, p.key, name) not in self.finished
+        ]
+        if len(left) == len(batch):
+            return batch
+        prompts, inputs = [batch.prompts[i] for i in left], [batch.inputs[i] for i in left]
+        return PromptBatch(prompts, inputs, batch.tasks)
 
     def _log_scores(self) -> None:
-        for key, metric in self.scores.items():
-            task, name = key.rsplit(" ", 1)
-            result = cast(AvgAtN, metric).compute()
-            label = f"eval/{task}/{name}"
-            self.log(label, result["mean"], prog_bar=task == "all")
-            self.log(f"{label}_stderr", result["stderr"])
-            self.log(f"{label}_n", result["n"])
-        self.scores.clear()
+        self.results = self.scoreboard.compute()
+        for task, samplings in {**self.results["tasks"], "all": self.results["all"]}.items():
+            for name, scores in samplings.items():
+                for metric, score in scores["metrics"].items():
+                    label = f"eval/{task}/{name}"
+                    label += "" if metric == scores["metric"] else f"_{metric}"
+                    self.log(label, score["mean"], prog_bar=label.startswith("eval/all"))
+                    self.log(f"{label}_stderr", score["stderr"])
+                    self.log(f"{label}_n", float(score["n"]))

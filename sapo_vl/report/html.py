@@ -15,6 +15,7 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
+from sapo_vl.report.breakdown import make_breakdowns
 from sapo_vl.report.checks import Check, run_checks
 from sapo_vl.report.curves import Chart, draw_panels
 from sapo_vl.report.gallery import evaluation_gallery, training_gallery
@@ -88,10 +89,7 @@ def build_report(
     page = _render(title, trained, tested, summary or {}, limits)
     path = Path(out)
     path = path if path.suffix == ".html" else path / "report.html"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(f"{path.name}.part")  # a reader never meets half a page
-    part.write_bytes(page.encode("utf-8"))
-    return part.replace(path)
+    return write_whole(path, page)
 
 
 def _render(
@@ -101,11 +99,27 @@ def _render(
     summary: Mapping[str, Any],
     limits: Limits,
 ) -> str:
-    css, js = (_asset(name) for name in ("report.css", "report.js"))
     budget = ImageBudget(count=limits.images, size=limits.image_bytes)
     # Tests first: their images matter most, should the budget run out.
     galleries = [evaluation_gallery(tests, most=limits.test_prompts, budget=budget)]
     galleries += [training_gallery(s, most=limits.train_prompts, budget=budget) for s in stages]
+    return render(
+        "report.html.jinja",
+        title=title,
+        headline=make_headline(tests, summary),
+        tests=tests,
+        tables=make_tables(tests),
+        breakdowns=make_breakdowns(tests),
+        stages=[_view(stage) for stage in stages],
+        galleries=[gallery for gallery in galleries if gallery is not None],
+        settings=make_settings(tests),
+        summary=json.dumps(summary, indent=2, default=str) if summary else "",
+    )
+
+
+def render(template: str, **values: Any) -> str:
+    """Fill a template of this folder with values; style and script come with it."""
+    css, js = (_asset(name) for name in ("report.css", "report.js"))
     environment = Environment(
         loader=PackageLoader("sapo_vl.report", ""),
         autoescape=True,
@@ -114,19 +128,17 @@ def _render(
         lstrip_blocks=True,
         finalize=_clean,
     )
-    return environment.get_template("report.html.jinja").render(
-        title=title,
-        css=Markup(css),
-        js=Markup(js),
-        policy=_policy(css, js),
-        headline=make_headline(tests, summary),
-        tests=tests,
-        tables=make_tables(tests),
-        stages=[_view(stage) for stage in stages],
-        galleries=[gallery for gallery in galleries if gallery is not None],
-        settings=_settings(tests),
-        summary=json.dumps(summary, indent=2, default=str) if summary else "",
+    return environment.get_template(template).render(
+        css=Markup(css), js=Markup(js), policy=_policy(css, js), **values
     )
+
+
+def write_whole(path: Path, text: str) -> Path:
+    """Write a file so that a reader never meets half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f"{path.name}.part")
+    part.write_bytes(text.encode("utf-8", "replace"))
+    return part.replace(path)
 
 
 def _asset(name: str) -> str:
@@ -158,7 +170,7 @@ def _view(stage: Stage) -> StageView:
     return StageView(stage=stage, groups=groups, checks=run_checks(stage.metrics))
 
 
-def _settings(tests: Sequence[Evaluation]) -> list[Setting]:
+def make_settings(tests: Sequence[Evaluation]) -> list[Setting]:
     """Every setting of every test, those first that differ: they decide what may be compared."""
     tables = [dict(_flat(test.settings)) for test in tests]
     names = dict.fromkeys(name for table in tables for name in table)

@@ -41,6 +41,7 @@ def load_evaluation(name: str, folder: Path) -> Evaluation:
         settings=_mapping(record.get("settings")),
         tasks={str(k): _scores(v) for k, v in _mapping(record.get("tasks")).items()},
         overall=_scores(record.get("all")),
+        record=record,
         samples=_samples(folder / "samples.jsonl", problems),
         problems=tuple(problems),
     )
@@ -148,6 +149,11 @@ def _sample(record: Mapping[str, Any], folder: Path) -> Sample:
         images=tuple(str(name) for name in _list(record.get("images"))),
         reference=_text(record.get("reference")),
         sampling=_text(record.get("sampling")),
+        problem=_text(record.get("problem")),
+        categories={
+            str(name): tuple(_text(value) for value in _list(values))
+            for name, values in _mapping(record.get("categories")).items()
+        },
         responses=tuple(_response(_mapping(r)) for r in _list(record.get("responses"))),
     )
 

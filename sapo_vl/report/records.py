@@ -45,6 +45,8 @@ class Sample:
     images: tuple[str, ...]
     reference: str
     sampling: str
+    problem: str
+    categories: Mapping[str, tuple[str, ...]]
     responses: tuple[Response, ...]
 
 
@@ -76,5 +78,6 @@ class Evaluation:
     settings: Mapping[str, Any] = field(default_factory=dict)
     tasks: Mapping[str, Mapping[str, Score]] = field(default_factory=dict)
     overall: Mapping[str, Score] = field(default_factory=dict)
+    record: Mapping[str, Any] = field(default_factory=dict)  # metrics.json as it stands
     samples: tuple[Sample, ...] = ()
     problems: tuple[str, ...] = ()

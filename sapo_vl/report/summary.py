@@ -47,7 +47,7 @@ def summarize(run: Path, seconds: Mapping[str, float], seed: int) -> dict[str, A
     }
     return {
         "seed": seed,
-        "model_parameters": _parameters(run / "sapo/hf"),
+        "model_parameters": count_parameters(run / "sapo/hf"),
         "seconds": dict(seconds),
         "tasks": scores,
         "n": len(gains),
@@ -135,7 +135,7 @@ def _updates(stage: Stage) -> int | None:
     return int(values[-1]) if values else None
 
 
-def _parameters(folder: Path) -> int:
+def count_parameters(folder: Path) -> int:
     """Parameters of an exported model, a tied embedding once, read from the file's header."""
     total = 0
     for path in sorted(folder.glob("*.safetensors")):
