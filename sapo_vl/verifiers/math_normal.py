@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from sapo_vl.verifiers.extraction import unwrap_box
+from sapo_vl.verifiers.math_phrases import as_formula, without_lead_in
 from sapo_vl.verifiers.plain import MAX_CHARS, unify_signs, unwrap_text
 
 # \f and \b of an unescaped JSON string: "\frac" arrives as form feed + "rac".
@@ -40,6 +41,15 @@ _SPELLINGS = [
         (r"\\?\$|(?<!\\)\\[()\[\]]", ""),
         (r"\\(?:left|right|displaystyle|[bB]igg?[lr]?)(?![A-Za-z])", ""),
         (r"\\!\s*|(?<=\d)\\,(?=\d{3}(?!\d))", ""),
+        (r"\\lbrace(?![A-Za-z])", r"\\{"),
+        (r"\\rbrace(?![A-Za-z])", r"\\}"),
+        (r"\\(?:underline|color\s*\{[a-z]+\}|textcolor\s*\{[a-z]+\})(?![A-Za-z])\s*", ""),
+        (r"\\begin\s*\{array\}\s*\{[lcr|\s]*\}", r"\\begin{matrix}"),
+        (r"\\end\s*\{array\}", r"\\end{matrix}"),
+        (r"^[\[(]\s*(\\begin\{matrix\}.*\\end\{matrix\})\s*[\])]$", r"\1"),
+        (r"√\s*(\d+)", r"\\sqrt{\1}"),
+        (r"√\s*(?=[({])", r"\\sqrt"),
+        (r"(?i)^([-+]?)\s*infinity$", r"\1\\infty"),
         (r"(?<!\\)\\[,;: ]|\\q?quad(?![A-Za-z])|~|[\t\n\r]", " "),
         (r"\{,\}", ","),
         (r"\\[dtc]frac(?![A-Za-z])", r"\\frac"),
@@ -61,9 +71,17 @@ _SPELLINGS = [
 ]
 _LEAD_IN = re.compile(r"\\text\s*\{[^{}]*(?:\bis|\bare|:|=)\s*\}\s*(?=\S)")
 _JOINED = re.compile(r",?\s*(?:\\text\s*\{\s*,?\s*(?:and|or)\s*,?\s*\}|\b(?:and|or)\b)\s*")
+_POWER = r"(?:\s*\^\s*\{?-?[1-9]\}?)?"
 _TEXT_UNIT = re.compile(
-    r"(?<=[\d}\s])\s*\\(?:text|mathrm|rm|mbox|textrm)\s*\{([^{}\d]*)\}\s*(?:\^\s*\{?[23]\}?)?$"
+    r"(?<=[\d}\s])\s*\\(?:text|mathrm|rm|mbox|textrm)\s*"
+    rf"\{{((?:[^{{}}\d^]|\^\s*\{{?-?[1-9]\}}?)*)\}}{_POWER}(?:\s*/\s*\\(?:text|mathrm)\s*\{{[A-Za-z]+\}}{_POWER})?$"
 )
+# Not units: they say how large, or which of two, and are compared.
+_NO_UNIT = re.compile(
+    r"\s*(?:hundred|thousand|million|billion|trillion|dozen|(?:or|and)(?: .*)?)\s*",
+    re.IGNORECASE,
+)
+_OHM = re.compile(r"(?<=\d) \\Omega$")
 _GLUED_UNIT = re.compile(r"(?<=[\d}])\s*\{[A-Za-z ]{3,}\}$")
 _CJK_UNIT = re.compile(r"(?<=[\d}])\s*[\u4e00-\u9fff]+$")
 _NOUN = re.compile(
@@ -73,8 +91,8 @@ _NOUN = re.compile(
 _UNITS = "mm|cm|dm|km|mg|kg|ml|in|ft|lb|oz|hr|min|sec|deg|mph|inch|inches|feet|meters?|metres?"
 _UNITS += "|degrees?|hours?|minutes?|seconds?|days?|units?|miles?|yards?|dollars?|cents?"
 _BARE_UNIT = re.compile(
-    rf"(?<=[\d}}])(?:\s*(?:(?:square|cubic|sq)\s+)?(?:{_UNITS})|\s+[mgshL])"
-    r"\s*(?:\^\s*\{?[23]\}?)?\.?$"
+    rf"(?<=[\d}}])(?:\s*(?:(?:square|cubic|sq)\s+)?(?:{_UNITS})|\s+[mgshLNJWVAK])"
+    rf"{_POWER}(?:\s*/\s*(?:{_UNITS}|[mgshL]){_POWER})?\.?$"
 )
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?:\\%)?")
 _CURRENCY = re.compile(r"^([-+]?)\s*[€£¥]\s*(?=\d)")
@@ -90,10 +108,11 @@ def normalise_math(text: str) -> str:
     text = unwrap_box(unify_signs(text.translate(_DAMAGED)).translate(_SIGNS))
     for pattern, replacement in _SPELLINGS:
         text = pattern.sub(replacement, text.strip())
-    text = _LEAD_IN.sub("", unwrap_box(text), count=1)
+    text = without_lead_in(_LEAD_IN.sub("", unwrap_box(text), count=1))
+    text = as_formula(text.strip().rstrip(".,;: "))
     text = _join_lists(_strip_units(text))
-    text = unwrap_text(text).strip().strip("\"'`").rstrip(".,;: ")
-    text = _strip_units(_CURRENCY.sub(r"\1", text))
+    text = unwrap_text(text).strip().strip("\"'`").removesuffix(r"\\").rstrip(".,;: ")
+    text = as_formula(_strip_units(_CURRENCY.sub(r"\1", text)))
     if _THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
     return " ".join(text.split())
@@ -111,9 +130,9 @@ def _join_lists(text: str) -> str:
 
 def _strip_units(text: str) -> str:
     unit = _TEXT_UNIT.search(text)
-    if unit and not re.fullmatch(r"\s*(?:and|or)\s*", unit[1]):
+    if unit and not _NO_UNIT.fullmatch(unit[1]):
         text = text[: unit.start()]
-    for pattern in (_GLUED_UNIT, _CJK_UNIT, _BARE_UNIT):
+    for pattern in (_GLUED_UNIT, _CJK_UNIT, _BARE_UNIT, _OHM):
         text = pattern.sub("", text)
     noun = _NOUN.fullmatch(text.strip())
     if noun and not re.search(r"\b(?:and|or)\b", text):

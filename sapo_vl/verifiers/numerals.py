@@ -90,6 +90,12 @@ def bare_number(text: str) -> Fraction | None:
     return read_number(text) if match else None
 
 
+def number_of_words(text: str) -> Fraction | None:
+    """Return the value of a text that is English number words and nothing else."""
+    match = _QUANTITY.fullmatch(text.strip()) if 0 < len(text) <= MAX_CHARS else None
+    return _value(match) if match is not None and match["words"] else None
+
+
 def _clean(text: str) -> str:
     text = _FRACTION.sub(r" \1/\2", plain(text))
     text = _POWER_OF_TEN.sub(r"e\1", text)
