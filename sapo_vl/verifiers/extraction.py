@@ -40,8 +40,9 @@ def extract_answer(response: str, form: str, thinking: bool = False) -> str | No
     Args:
         response: the decoded text.
         form: where the prompt asked for the answer: ``boxed`` the last complete ``\boxed{...}``
-            (or ``\fbox{...}``, or ``\boxed 9`` of one character), ``answer_tag`` the last complete ``<answer>...</answer>``,
-            ``answer_line`` the text after the last ``Answer:``, ``whole`` everything.
+            (or ``\fbox{...}``, or ``\boxed 9`` of one character), ``answer_tag`` the last
+            complete ``<answer>...</answer>``, ``answer_line`` the text after the last ``Answer:``,
+            ``whole`` everything.
         thinking: the model reasons before ``</think>``; without that tag there is no answer yet.
 
     Raises:
