@@ -35,11 +35,12 @@ _UNREADABLE = re.compile(r"\\(?:[lc]?dots|forall|exists)(?![A-Za-z])|\.\.\.")
 math_no_eval.install()
 
 # Units and malformed operators are off: math_normal has cleaned what is safe to clean, the rest
-# would be guessed. Letters keep their case: n is not N.
+# would be guessed. Letters keep their case: n is not N. Mixed numbers are math_normal's: the parser
+# would read 3(4) as one, and make it 7.
 _CLEANING = NormalizationConfig(
     basic_latex=True, units=False, malformed_operators=False, nits=True, boxed="none"
 )
-_READING = ConversionConfig(lowercase_symbols=False)
+_READING = ConversionConfig(lowercase_symbols=False, interpret_as_mixed_fractions=False)
 _IMAGINARY = {sympy.Symbol("i"): sympy.I, sympy.Symbol("i", real=True): sympy.I}
 
 

@@ -52,6 +52,8 @@ def why_refused(text: str) -> str | None:
         return f"it is empty or has {MAX_CHARS} characters or more"
     if not _CHARACTERS.fullmatch(text):
         return "it holds characters that are no mathematics"
+    if re.search(r"[)\]]\s*\d|(?<![_\d])\d+\s+\d", text):
+        return "a number follows a bracket or another number"  # which the parser would add up
     environments = set(_ENVIRONMENT.findall(text))
     unknown = set(_COMMAND.findall(_ENVIRONMENT.sub("", text))) - _ALLOWED
     if unknown or environments - _MATRICES:

@@ -14,7 +14,7 @@ _BRACES = ("{}", r"\{\}")
 _ASSIGNED = re.compile(r"([A-Za-z])\s*=\s*([^=]+)")
 _NAMED_PAIR = re.compile(r"^\(\s*[A-Za-z](?:\s*,\s*[A-Za-z])+\s*\)\s*=\s*(?=\()")
 _NAMED = re.compile(
-    r"(?:\\(?:angle|triangle|overline|widehat)\s*)?\{?[A-Z]{2,4}\}?\s*=\s*(?=[^=]+$)"
+    r"^(?:\\(?:angle|triangle|overline|widehat)\s*)?\{?[A-Z]{2,4}\}?\s*=\s*(?=[^=]+$)"
 )
 
 

@@ -14,6 +14,7 @@ from sapo_vl.verifiers.plain import MAX_CHARS, unify_signs, unwrap_text
 
 # \f and \b of an unescaped JSON string: "\frac" arrives as form feed + "rac".
 _DAMAGED = str.maketrans({"\x0c": r"\f", "\x08": r"\b"})
+_LOWERED = str.maketrans({chr(0x2080 + digit): f"_{digit}" for digit in range(10)})
 _SIGNS = str.maketrans(
     {
         "π": r"\pi ",
@@ -47,6 +48,7 @@ _SPELLINGS = [
         (r"\\begin\s*\{array\}\s*\{[lcr|\s]*\}", r"\\begin{matrix}"),
         (r"\\end\s*\{array\}", r"\\end{matrix}"),
         (r"^[\[(]\s*(\\begin\{matrix\}.*\\end\{matrix\})\s*[\])]$", r"\1"),
+        (r"\\lg(?![A-Za-z])", r"\\log_{10}"),
         (r"√\s*(\d+)", r"\\sqrt{\1}"),
         (r"√\s*(?=[({])", r"\\sqrt"),
         (r"(?i)^([-+]?)\s*infinity$", r"\1\\infty"),
@@ -78,10 +80,16 @@ _TEXT_UNIT = re.compile(
 )
 # Not units: they say how large, or which of two, and are compared.
 _NO_UNIT = re.compile(
-    r"\s*(?:hundred|thousand|million|billion|trillion|dozen|(?:or|and)(?: .*)?)\s*",
+    r"\s*(?:hundred|thousand|million|billion|trillion|dozen|(?:or|and)(?: .*)?|"
+    r".*\b(?:not|no|never|wrong|incorrect|false)\b.*)\s*",
     re.IGNORECASE,
 )
-_OHM = re.compile(r"(?<=\d) \\Omega$")
+_AFTER = re.compile(
+    r"(?<=\d) \\Omega$|(?<=\d)\s*[€£¥]$|(?<=:\d\d)\s*[ap]\.?\s?m\.?$", re.IGNORECASE
+)
+_CHINESE = re.compile(
+    r"^(?:一共|总共|大约|等于|共有|共|约|为|是)\s*(?=[-\d\\一二三四五六七八九十百千万两])"
+)
 _GLUED_UNIT = re.compile(r"(?<=[\d}])\s*\{[A-Za-z ]{3,}\}$")
 _CJK_UNIT = re.compile(r"(?<=[\d}])\s*[\u4e00-\u9fff]+$")
 _NOUN = re.compile(
@@ -91,7 +99,7 @@ _NOUN = re.compile(
 _UNITS = "mm|cm|dm|km|mg|kg|ml|in|ft|lb|oz|hr|min|sec|deg|mph|inch|inches|feet|meters?|metres?"
 _UNITS += "|degrees?|hours?|minutes?|seconds?|days?|units?|miles?|yards?|dollars?|cents?"
 _BARE_UNIT = re.compile(
-    rf"(?<=[\d}}])(?:\s*(?:(?:square|cubic|sq)\s+)?(?:{_UNITS})|\s+[mgshLNJWVAK])"
+    rf"(?<=[\d}}])(?:\s*(?:(?:square|cubic|sq)\s+)?(?:{_UNITS})|\s+[mgshL])"
     rf"{_POWER}(?:\s*/\s*(?:{_UNITS}|[mgshL]){_POWER})?\.?$"
 )
 _THOUSANDS = re.compile(r"[-+]?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?:\\%)?")
@@ -105,11 +113,11 @@ def normalise_math(text: str) -> str:
     """
     if len(text) > MAX_CHARS:
         return text.strip()  # no formula; only an identical text could equal it
-    text = unwrap_box(unify_signs(text.translate(_DAMAGED)).translate(_SIGNS))
+    text = unwrap_box(unify_signs(text.translate(_DAMAGED).translate(_LOWERED)).translate(_SIGNS))
     for pattern, replacement in _SPELLINGS:
         text = pattern.sub(replacement, text.strip())
     text = without_lead_in(_LEAD_IN.sub("", unwrap_box(text), count=1))
-    text = as_formula(text.strip().rstrip(".,;: "))
+    text = as_formula(_CHINESE.sub("", text.strip()).rstrip(".,;: "))
     text = _join_lists(_strip_units(text))
     text = unwrap_text(text).strip().strip("\"'`").removesuffix(r"\\").rstrip(".,;: ")
     text = as_formula(_strip_units(_CURRENCY.sub(r"\1", text)))
@@ -132,9 +140,9 @@ def _strip_units(text: str) -> str:
     unit = _TEXT_UNIT.search(text)
     if unit and not _NO_UNIT.fullmatch(unit[1]):
         text = text[: unit.start()]
-    for pattern in (_GLUED_UNIT, _CJK_UNIT, _BARE_UNIT, _OHM):
+    for pattern in (_GLUED_UNIT, _CJK_UNIT, _BARE_UNIT, _AFTER):
         text = pattern.sub("", text)
     noun = _NOUN.fullmatch(text.strip())
-    if noun and not re.search(r"\b(?:and|or)\b", text):
+    if noun and not re.search(r"\b(?:and|or|not|no|never|wrong|incorrect|false)\b", text):
         return noun[1]
     return text.strip()

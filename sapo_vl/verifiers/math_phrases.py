@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import math
 import re
+from fractions import Fraction
 
 from sapo_vl.verifiers.numerals import number_of_words
+from sapo_vl.verifiers.numerals_chinese import bare_chinese
 
 _LEAD_IN = re.compile(
     r"(?:(?:so|thus|hence|therefore)[,\s]+)?"
@@ -19,12 +21,14 @@ _LEAD_IN = re.compile(
 )
 _APPROXIMATE = re.compile(r"([A-Za-z])\s*\\approx\s*")
 _SCALED = re.compile(
-    r"([-+]?\d[\d.,]*)\s*(?:\\text\s*\{\s*)?(thousand|million|billion|trillion)\b\s*\}?"
-    r"\s*(?:[A-Za-z]+)?",
+    r"([-+]?\d[\d.,]*)\s*(?:\\text\s*\{\s*)?"
+    r"(?:(thousand|million|billion|trillion)\b\s*\}?\s*(?:[A-Za-z]+)?|([万亿])[\u4e00-\u9fff]*)",
     re.IGNORECASE,
 )
-_SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12}
+_SCALES = {"thousand": 3, "million": 6, "billion": 9, "trillion": 12, "万": 4, "亿": 8}
 _MIXED = re.compile(r"([-+]?)(\d{1,6})\s+(\d{1,6})\s*/\s*(\d{1,6})")
+# A whole number before an improper fraction is a factor.
+_MIXED_LATEX = re.compile(r"(?<![\w}.)^])(\d{1,6})\s*\\frac\{(\d{1,6})\}\{(\d{1,6})\}(?![\^!])")
 _REPEATING = re.compile(
     r"([-+]?)(\d{0,20})\.(\d{0,20})(?:\\overline|\\bar|\\dot)\s*\{?(\d{1,20})\}?"
 )
@@ -80,12 +84,16 @@ def as_formula(text: str) -> str:
     ``\{x \mid x>3\}``, ``|x|<1``, ``x<1 or x>2``, a system of equations.
     """
     words = number_of_words(text)
+    if words is None:
+        chinese = bare_chinese(text)
+        words = None if chinese is None else Fraction(chinese)
     if words is not None:
         return str(words)
     scaled = _SCALED.fullmatch(text)
     if scaled:
-        return f"{scaled[1].replace(',', '')}e{_SCALES[scaled[2].lower()]}"
+        return f"{scaled[1].replace(',', '')}e{_SCALES[(scaled[2] or scaled[3]).lower()]}"
     text = _MIXED.sub(_mixed, text) if _MIXED.fullmatch(text) else text
+    text = _MIXED_LATEX.sub(_mixed_latex, text)
     text = _TWO_DOTS.sub(r"\\overline{\1\2\3}", text)
     text = _REPEATING.sub(_repeating, text)
     text = _BINOMIAL.sub(lambda m: str(math.comb(int(m[1]), int(m[2]))), text)
@@ -128,6 +136,11 @@ def _mixed(match: re.Match[str]) -> str:
     sign, whole, above, below = match.groups()
     proper = int(above) < int(below)
     return f"{sign}{int(whole) * int(below) + int(above)}/{below}" if proper else match[0]
+
+
+def _mixed_latex(match: re.Match[str]) -> str:
+    whole, above, below = map(int, match.groups())
+    return rf"\frac{{{whole * below + above}}}{{{below}}}" if above < below else match[0]
 
 
 def _repeating(match: re.Match[str]) -> str:

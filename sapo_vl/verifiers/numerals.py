@@ -17,7 +17,7 @@ _LOW = {word: number for number, word in enumerate(_UP_TO_NINETEEN.split())}
 _TENS = {word: 10 * number for number, word in enumerate(_TENTHS.split(), start=2)}
 _SCALES = {"dozen": 12, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _LETTERS = {"k": 10**3, "M": 10**6, "bn": 10**9, "B": 10**9}  # glued to digits: 3.4M, 12k
-_CHINESE_SCALES = {"百": 10**2, "千": 10**3, "万": 10**4, "亿": 10**8}
+_CHINESE_SCALES = {"万": 10**4, "亿": 10**8}  # 千 and 百 begin units: 5千克 is 5 kg
 _WORDS = {**_LOW, **_TENS}
 
 _ONE = "|".join(word for word, number in _LOW.items() if number < 10)

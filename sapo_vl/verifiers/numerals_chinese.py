@@ -19,6 +19,13 @@ _WELL_FORMED = re.compile(
 )
 
 
+def bare_chinese(text: str) -> int | None:
+    """Return the value of a text that is one Chinese number, perhaps with its measure word."""
+    match = _RUN.match(text)
+    rest = text[match.end() :] if match else ""
+    return _value(match[0]) if match and re.fullmatch(r"[个只条张名位本件]?", rest) else None
+
+
 def chinese_numbers(text: str) -> list[int] | None:
     """Return the numbers written in Chinese signs, in order; None where one is not well formed."""
     found = []
