@@ -30,13 +30,14 @@ _BASE = re.compile(r"\d_\{?(\d+)\}?$")
 _WORD = re.compile(r"[^\W\d_]{4,}|[\u0370-\uffff]")  # a Latin word, or any sign of another script
 _FORMULA = re.compile(r"[\\^_{}=<>+*/|()\[\]\d]")
 _CLOCK = re.compile(r"\d{1,2}:0\d")
+# Of plain numbers side by side the parser makes a mixed number: 3(4) would be 7.
+_PRODUCT = re.compile(r"((?<![_\d.A-Za-z])\d+\s*(?=\\frac)|((?<![_\d.A-Za-z])\d+|\))\s*(?=\())")
 _UNREADABLE = re.compile(r"\\(?:[lc]?dots|forall|exists)(?![A-Za-z])|\.\.\.")
 
 math_no_eval.install()
 
 # Units and malformed operators are off: math_normal has cleaned what is safe to clean, the rest
-# would be guessed. Letters keep their case: n is not N. Mixed numbers are math_normal's: the parser
-# would read 3(4) as one, and make it 7.
+# would be guessed. Letters keep their case: n is not N. Mixed numbers are math_normal's.
 _CLEANING = NormalizationConfig(
     basic_latex=True, units=False, malformed_operators=False, nits=True, boxed="none"
 )
@@ -97,6 +98,7 @@ def parse_math(text: str, seconds: int | None) -> Any | None:
 
 
 def _read(text: str) -> Any:
+    text = text if "," in text else _PRODUCT.sub(r"\1 \\cdot ", text)
     cleaned = get_last_eq(normalize_latex(text, _CLEANING))  # of a = b = c the last
     found = latex2sympy(
         cleaned, is_real=True, normalization_config=None, conversion_config=_READING
