@@ -125,11 +125,15 @@ def _option_text(text: str, options: dict[str, str]) -> Labels:
 
 def _by_formula(answer: str, options: dict[str, str]) -> Labels:
     r"""Return the one option whose formula equals the answer's, as \frac12 equals 1/2."""
-    given = normalise_math(answer)
-    if not _is_formula(given):
+    # The algebra may fail in any way on an odd answer, or take too long; then no option is named.
+    try:
+        given = normalise_math(answer)
+        if not _is_formula(given):
+            return _NONE
+        formulas = {label: normalise_math(text) for label, text in options.items() if text}
+        same = [k for k, text in formulas.items() if _is_formula(text) and _equal(given, text)]
+    except (Exception, TimeoutException):
         return _NONE
-    formulas = {label: normalise_math(text) for label, text in options.items() if text}
-    same = [k for k, text in formulas.items() if _is_formula(text) and _equal(given, text)]
     return frozenset(same) if len(same) == 1 else _NONE
 
 
@@ -141,11 +145,7 @@ def _is_formula(text: str) -> bool:
 
 
 def _equal(answer: str, option: str) -> bool:
-    # The algebra may fail in any way on an odd answer; then it names no option.
-    try:
-        return math_equal(answer, option, 0.0, _SECONDS)
-    except (Exception, TimeoutException):
-        return False
+    return math_equal(answer, option, 0.0, _SECONDS)
 
 
 def _concluded(text: str, folded: dict[str, str]) -> Labels:

@@ -158,7 +158,7 @@ def _check_seconds(prompt: Prompt, seconds: float) -> None:
     needed = verifier.seconds_for(prompt) if isinstance(verifier, LimitsItself) else 0.0
     if needed >= seconds:
         raise ValueError(
-            f"the verifier of task {prompt.task!r} may take {needed:g} s for one verdict, but the pool "
+            f"the verifier of task {prompt.task!r} may take {needed:g} s for one verdict; the pool "
             f"kills a worker after {seconds:g} s; set the pool's seconds above that, or give the "
             "verifier less time (CodeVerifier: total_seconds)"
         )

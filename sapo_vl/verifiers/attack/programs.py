@@ -86,7 +86,7 @@ def code_targets() -> list[Target]:
             lambda: CodeVerifier(sandbox=Sandbox(seconds=3, memory_mb=256, processes=8)),
             hidden_set(tests),
             1 / len(tests),
-            (*(f"{line}\n" for line in _LINES), "x = int(input())\nprint(x + 1)\n"),
+            ("x = int(input())\nprint(x + 1)\n", *(f"{line}\n" for line in _LINES)),
             "```python\n%s\n```",
         )
     ]

@@ -7,6 +7,8 @@ import time
 from collections import Counter
 from dataclasses import dataclass, field
 
+from math_verify.errors import TimeoutException
+
 from sapo_vl.types import Verdict, Verifier
 from sapo_vl.verifiers.attack.grammar import Genome, Grammar, written
 from sapo_vl.verifiers.attack.targets import Target
@@ -58,10 +60,10 @@ class Attack:
 
     def run(self) -> Found:
         """Return what was found when the verdicts are used up."""
+        before, _, after = self.target.wrap.partition("%s")
         for word in (*self.target.words, *self.target.extra):  # the honest guesses first
-            self._try(
-                (self.target.wrap.partition("%s")[0], word, self.target.wrap.partition("%s")[2])
-            )
+            if self.found.verdicts < self.verdicts:
+                self._try((before, word, after))
         while self.found.verdicts < self.verdicts:
             self._try(self._next())
         return self.found
@@ -104,8 +106,8 @@ class Attack:
         found.verdicts += 1
         try:
             verdict = verifier(prompt, response)  # type: ignore[arg-type]
-        # Whatever it is, it is what the attack looks for.
-        except Exception as error:
+        # Whatever it is, it is what the attack looks for; the algebra's timeout is no Exception.
+        except (Exception, TimeoutException) as error:
             _note(found.raised, f"{type(error).__name__}: {response}")
             return None
         spent = time.process_time() - started
