@@ -76,7 +76,7 @@ def place_targets() -> list[Target]:
             BoxVerifier,
             hidden_set(pairs[::3]),
             _pairs(pairs[::3]),
-            words,
+            (*pairs[::3], *words),
             margin=1e-3,
         ),
         Target(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +31,11 @@ def all_targets() -> list[Target]:
 
 
 def attack_all(
-    verdicts: int, code_verdicts: int, seed: int, only: Sequence[str] = ()
+    verdicts: int,
+    code_verdicts: int,
+    seed: int,
+    only: Sequence[str] = (),
+    tell: Callable[[str, dict[str, Any]], None] = lambda name, one: None,
 ) -> dict[str, dict[str, Any]]:
     """Attack every target and return what was found, by its name.
 
@@ -40,6 +44,7 @@ def attack_all(
         code_verdicts: of the code verifier; each runs a program or more.
         seed: of every draw.
         only: names of targets; empty: all.
+        tell: called with each target's name and findings as they come.
 
     Raises:
         ValueError: a name of no target.
@@ -58,6 +63,7 @@ def attack_all(
             began = time.perf_counter()
             found[target.name] = described(target, Attack(target, count, seed).run())
             found[target.name]["seconds"] = round(time.perf_counter() - began, 1)
+            tell(target.name, found[target.name])
     return found
 
 
@@ -111,23 +117,26 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write all that was found")
     given = parser.parse_args(arguments)
+    heads = f"{'verdicts':>9}{'honest':>9}{'best':>9}{'exploits':>9}{'faults':>7}{'ms':>8}"
+    print(f"{'target':<24}{heads}")
     try:
-        found = attack_all(given.verdicts, given.code_verdicts, given.seed, given.only)
+        found = attack_all(given.verdicts, given.code_verdicts, given.seed, given.only, _print)
     except ValueError as error:
         parser.error(str(error))
     if given.json is not None:
         given.json.write_text(json.dumps(found, indent=1), encoding="utf-8")
-    print(
-        f"{'target':<24}{'verdicts':>9}{'honest':>9}{'best':>9}{'exploits':>9}{'faults':>7}{'ms':>8}"
-    )
-    for name, one in found.items():
-        numbers = f"{one['honest']:>9.4f}{one['best_mean']:>9.4f}{one['exploits']:>9}"
-        faults = sum(one["faults"].values())
-        note = f"  {one['odd']}" if one["odd"] else ""
-        print(f"{name:<24}{one['verdicts']:>9}{numbers}{faults:>7}{one['slowest_ms']:>8}{note}")
     total = sum(one["verdicts"] for one in found.values())
     rechecked = sum(one["rechecked"] for one in found.values())
     print(f"{total} verdicts, {rechecked} of them judged again with the same outcome or listed")
     problems = failures(found)
     print("\n".join(problems) or "nothing pays more than honest guessing; no promise was broken")
     return int(bool(problems))
+
+
+def _print(name: str, one: dict[str, Any]) -> None:
+    numbers = (
+        f"{one['verdicts']:>9}{one['honest']:>9.4f}{one['best_mean']:>9.4f}{one['exploits']:>9}"
+    )
+    faults = sum(one["faults"].values())
+    note = f"  {one['odd']}" if one["odd"] else ""
+    print(f"{name:<24}{numbers}{faults:>7}{one['slowest_ms']:>8}{note}", flush=True)
