@@ -29,7 +29,7 @@ from datamodules.stream import (
 )
 from datamodules.tasks import TaskConfig
 from datamodules.video import VideoLimits
-from sapo_vl.types import PromptBatch, Verifier
+from sapo_vl.types import ChecksMachine, PromptBatch, Verifier
 
 
 class ReasoningDataModule(L.LightningDataModule):
@@ -103,6 +103,9 @@ class ReasoningDataModule(L.LightningDataModule):
             names = [task.name for task in tasks]
             if len(set(names)) < len(names):
                 raise ValueError(f"data: two {name} tasks have the same name: {sorted(names)}")
+            for task in tasks:  # before hours of training: a sandbox that cannot be had
+                if isinstance(task.verifier, ChecksMachine):
+                    task.verifier.check_machine()
         if self.encoder is None:
             self.encoder = Encoder(
                 self.processor, self.max_prompt_tokens, *self.pixels, video=self.video

@@ -76,6 +76,18 @@ class AnswerMetric(Protocol):
         """Score everything that was added on any rank."""
 
 
+@runtime_checkable
+class ChecksMachine(Protocol):
+    """A verifier that needs something of the machine and can tell before a run whether it is there.
+
+    Raises an error that says what is missing; returns nothing where all is well.
+    """
+
+    def check_machine(self) -> None:
+        """Raise where the machine lacks what the verifier needs."""
+        ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     r"""One question with its media, its reference answer and the task it belongs to.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 
 import lightning as L
 import torch
+import torch.distributed as dist
 from torch import Tensor
 
 Mean = tuple[Tensor | float, Tensor | float]  # (sum, count) on this rank
@@ -36,3 +37,12 @@ def log_max(trainer: L.Trainer, module: L.LightningModule, values: Mapping[str, 
     largest = trainer.strategy.reduce(local, reduce_op="max").tolist()
     for name, value in zip(values, largest, strict=True):
         module.log(name, value)
+
+
+def gathered(names: Sequence[str]) -> list[Sequence[str]]:
+    """Return the names of every rank, in the order of the ranks; every rank must call it."""
+    if not (dist.is_available() and dist.is_initialized()):
+        return [names]
+    found: list[Sequence[str]] = [()] * dist.get_world_size()
+    dist.all_gather_object(found, list(names))
+    return found

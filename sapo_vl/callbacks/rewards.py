@@ -9,14 +9,17 @@ import torch
 from typing_extensions import override
 
 from sapo_vl.advantage import informative_groups
-from sapo_vl.callbacks.means import Mean, log_means, masked_mean
+from sapo_vl.callbacks.means import Mean, gathered, log_means, masked_mean
 from sapo_vl.types import IterationOutput, PromptBatch, VerdictStatus
 
 
 class RewardMonitor(L.Callback):
     """Log rewards, lengths, entropy, loss and gradient norm of every iteration.
 
-    Rewards also by task; ``reward/status_*`` are the shares of verdicts by status.
+    Rewards also by task; ``reward/status_*`` are the shares of verdicts by status. A breakdown
+    (``Verdict.parts``) is logged as ``reward/<task>/<part>``, a mean over the task's verdicts that
+    have the part. Which parts there are only the verdicts say, so the ranks tell each other their
+    names: a task may have no prompt on a rank, or none that was answered.
     ``policy/entropy`` is that of the policy before the iteration's updates, over its own samples;
     ``policy/kl_rollout`` estimates KL(rollout policy || old policy) over the same tokens.
     """
@@ -31,7 +34,7 @@ class RewardMonitor(L.Callback):
         batch_idx: int,
     ) -> None:
         output: IterationOutput = outputs["iteration"]
-        means = _rewards(output) | _rollout(output) | _policy(output)
+        means = _rewards(output) | _parts(output) | _rollout(output) | _policy(output)
         shown = ("reward/mean", "reward/accuracy", "policy/entropy")
         log_means(trainer, pl_module, means, prog_bar=shown)
         pl_module.log("policy/updates", float(trainer.global_step))
@@ -54,6 +57,17 @@ def _rewards(output: IterationOutput) -> dict[str, Mean]:
         own = torch.tensor([prompt.task == task for prompt in batch.prompts])
         means[f"reward/{task}"] = (reward_PG[own].sum(), own.sum() * reward_PG.shape[1])
     return means
+
+
+def _parts(output: IterationOutput) -> dict[str, Mean]:
+    g = output.reward_PG.shape[1]
+    own: dict[str, list[float]] = {}
+    for i, prompt in enumerate(output.batch.prompts):
+        for verdict in output.verdicts[i * g : (i + 1) * g]:
+            for part, score in verdict.parts.items():
+                own.setdefault(f"reward/{prompt.task}/{part}", []).append(score)
+    names = sorted(set().union(*gathered(sorted(own))))
+    return {name: (sum(own.get(name, ())), len(own.get(name, ()))) for name in names}
 
 
 def _rollout(output: IterationOutput) -> dict[str, Mean]:

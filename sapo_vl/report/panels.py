@@ -194,7 +194,9 @@ PANELS = (
 def task_panels(metrics: Metrics) -> Iterator[Panel]:
     """One chart with the reward of every task, where the run logged any."""
     rewards = [n for n in metrics if n.startswith("reward/") and n not in NOT_A_TASK]
-    tasks = sorted(name for name in rewards if not name.startswith("reward/status_"))
+    tasks = sorted(
+        name for name in rewards if name.count("/") == 1 and not name.startswith("reward/status_")
+    )
     if tasks:
         yield Panel(
             group="Learning",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
+from sapo_vl.verifiers.edit_distance import edit_distance
 from sapo_vl.verifiers.extraction import Form, check_form
-from sapo_vl.verifiers.official.edit_distance import edit_distance
 from sapo_vl.verifiers.opening import answer_or_verdict
 
 MAX_CHARS = 1000  # of a reference; nobody reads more than a paragraph out of a picture

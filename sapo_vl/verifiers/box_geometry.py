@@ -3,25 +3,44 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from fractions import Fraction
 
 from sapo_vl.verifiers.scale import NUMBER, Size
 
+_MAX_BARE = 200
 Box = tuple[Fraction, Fraction, Fraction, Fraction]  # left, top, right, bottom
 
-_N = rf"\s*({NUMBER})\s*"
+_N = rf"\s*\"?({NUMBER})\"?\s*"
 _BOX = re.compile(
-    rf"\[{_N},{_N},{_N},{_N}\]"  # JSON, with or without a "bbox_2d" before it
+    rf"[\[(]{_N},{_N},{_N},{_N}[\])]"  # JSON, with or without a "bbox_2d" before it
     rf"|\({_N},{_N}\)\s*,?\s*\({_N},{_N}\)"  # Qwen2-VL: (x1,y1),(x2,y2)
-    rf"|<box>{_N},{_N},{_N},{_N}</box>"
+    rf"|\[\s*\[{_N},{_N}\]\s*,\s*\[{_N},{_N}\]\s*\]"
+    rf"|<b?box>{_N},{_N},{_N},{_N}</b?box>"
 )
+_BARE = 200
+Box = tuple[Fraction, Fraction, Fraction, Fraction]  # left, top, right, bottom
+
+_N = rf"\s*\"?({NUMBER})\"?\s*"
+_POINT = rf"[(\[]{_N},{_N}[)\]]"
+_BOX = re.compile(
+    rf"[\[(]{_N},{_N},{_N},{_N}[\])]"  # JSON, with or without a "bbox_2d" before it
+    rf"|{_POINT}\s*,?\s*{_POINT}"  # Qwen2-VL: (x1,y1),(x2,y2)
+    rf"|<b?box>{_N},{_N},{_N},{_N}</b?box>"
+)
+_BARE = re.compile(rf"{_N},{_N},{_N},{_N}\.?")
 
 
 def find_boxes(text: str) -> list[Box]:
-    """Return the different boxes of a text in their order; a box stated twice is one."""
+    """Return the different boxes of a text in their order; a box stated twice is one.
+
+    Four numbers with commas between them are a box without brackets where they are all there is.
+    """
+    text = unicodedata.normalize("NFKC", text)
+    bare = _BARE.fullmatch(text.strip()) if len(text) < _MAX_BARE else None
     found = []
-    for match in _BOX.finditer(text):
+    for match in [bare] if bare else _BOX.finditer(text):
         left, top, right, bottom = (Fraction(group) for group in match.groups() if group)
         found.append((left, top, right, bottom))
     return list(dict.fromkeys(found))

@@ -36,9 +36,10 @@ _MAX_BOXES = 100  # pairing costs the product of both counts
 class BoxVerifier:
     """Score how well the answer's box covers the reference's.
 
-    Read are ``[x1, y1, x2, y2]``, the same in JSON under ``bbox_2d``, ``(x1,y1),(x2,y2)`` and
-    ``<box>x1,y1,x2,y2</box>``. Corners are clipped to the picture; inverted corners, JSON cut
-    short and answers without a box score 0. A box stated twice is one. For one reference box an
+    Read are ``[x1, y1, x2, y2]``, the same in JSON under ``bbox_2d``, ``(x1,y1),(x2,y2)``,
+    ``[[x1,y1],[x2,y2]]``, ``<box>x1,y1,x2,y2</box>``, and four numbers alone. Corners are clipped
+    to the picture; inverted corners, JSON cut short and answers without a box score 0. A box stated
+    twice is one. For one reference box an
     answer of several different boxes scores 0: the best of several never counts. For several
     reference boxes answer and reference are paired one to one (largest IoU first) and the sum is
     divided by the larger number of boxes, so that both missing and surplus ones cost. A reference

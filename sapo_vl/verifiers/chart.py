@@ -25,7 +25,7 @@ class ChartVerifier:
     The strict form of ChartQA's relaxed accuracy (Masry et al., 2022), for training: years must
     match exactly, a reference of zero is compared as a number, thousands separators, units and a
     full stop do not count. A percent sign in the reference is graded (0.5 and 50% are 50%, 50 is
-    not); where the reference has none, a sign in the answer is a unit. An answer that states
+    not); where the reference has none, 50% may stand for 50 and for 0.5. An answer that states
     several numbers for one equals none. The benchmark's own rule is ``chartqa_official``.
 
     Args:
@@ -65,17 +65,31 @@ class ChartVerifier:
     def _equal(self, answer: str, reference: str) -> bool:
         if text_key(reference) in (text_key(answer), text_key(strip_lead_in(plain(answer)))):
             return True
-        wanted, stated = _values(reference), read_numbers(answer)
+        wanted, stated = _values(reference), _stated(answer, reference)
         if wanted is None or stated is None or len(wanted) != len(stated):
             return False
-        if _PERCENT.search(reference) and _PERCENT.search(answer):
-            stated = tuple(value / 100 for value in stated)
+        # A sign on the answer alone is a unit or a hundredth: charts print 50% for 50 and for 0.5.
+        shares = tuple(value / 100 for value in stated) if _PERCENT.search(answer) else stated
+        if _PERCENT.search(reference):
+            return self._near(shares, wanted, reference)
+        return self._near(stated, wanted, reference) or self._near(shares, wanted, reference)
+
+    def _near(
+        self, stated: tuple[Fraction, ...], wanted: tuple[Fraction, ...], reference: str
+    ) -> bool:
         # As written, 0.05: the float is a little larger, and 105 is just within 5 % of 100.
         tolerance = Fraction(str(self.rel_tol))
         return all(
             abs(s - w) <= (0 if year else tolerance) * abs(w)
             for s, w, year in zip(stated, wanted, _years(reference, len(wanted)), strict=True)
         )
+
+
+def _stated(answer: str, reference: str) -> tuple[Fraction, ...] | None:
+    """Return the answer's numbers; a list may go without its brackets where one is asked for."""
+    listed = reference.strip().startswith("[") and "," in answer
+    bare = listed and not answer.strip().startswith("[")
+    return read_numbers(f"[{answer}]" if bare else answer)
 
 
 def _years(reference: str, count: int) -> list[bool]:

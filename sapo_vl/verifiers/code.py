@@ -78,6 +78,18 @@ class CodeVerifier:
         reason = f"{passed.count} of {passed.of} tests pass; {passed.reason}"
         return Verdict(score=score, extracted=shown, reason=reason)
 
+    def check_machine(self) -> None:
+        """Run nothing in the sandbox, to see before a run that it can be had.
+
+        Raises:
+            SandboxError: the configured isolation cannot be had on this machine.
+        """
+        self.sandbox.check()
+
+    def seconds_for(self, prompt: Prompt) -> float:
+        """Return how long one verdict may take."""
+        return self.total_seconds
+
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the tests unusable; None where they are fine."""
         try:

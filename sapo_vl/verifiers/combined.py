@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sapo_vl.types import ChecksReference, Prompt, Verdict, VerdictStatus, Verifier
+from sapo_vl.types import ChecksMachine, ChecksReference, Prompt, Verdict, VerdictStatus, Verifier
+from sapo_vl.verifiers.opening import LimitsItself
 
 # What the whole reports where its parts disagree: what needs looking at comes first.
 _BY_URGENCY: tuple[VerdictStatus, ...] = (
@@ -84,6 +85,17 @@ class CombinedVerifier:
             reason="; ".join(f"{name}: {v.reason}" for name, v in verdicts.items()),
             parts=parts,
         )
+
+    def check_machine(self) -> None:
+        """Check what each part needs of the machine; raises what the part raises."""
+        for verifier in self.parts.values():
+            if isinstance(verifier, ChecksMachine):
+                verifier.check_machine()
+
+    def seconds_for(self, prompt: Prompt) -> float:
+        """Return how long one verdict of all parts may take, where parts limit themselves."""
+        parts = [v for v in self.parts.values() if isinstance(v, LimitsItself)]
+        return sum(verifier.seconds_for(prompt) for verifier in parts)
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable to a part; None where it is fine to all."""

@@ -15,7 +15,10 @@ Form = Literal["boxed", "answer_tag", "answer_line", "whole"]
 FORMS: tuple[str, ...] = get_args(Form)
 
 # One pass over the braces; the second alternative swallows \{ and \}, which do not nest.
-_BRACE = re.compile(r"\\(?:boxed|fbox)\s*\{|\\.|[{}]", re.DOTALL)
+# The first of them is TeX's box of one token, "\boxed 9".
+_BRACE = re.compile(
+    r"\\(?:boxed|fbox)(?:\s+([0-9A-Za-z])(?![0-9A-Za-z]|[.,]\d)|\s*\{)|\\.|[{}]", re.DOTALL
+)
 _OPENING = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _ANSWER_MARK = re.compile(r"\banswer[*_ ]*[:\uff1a][*_\s]*", re.IGNORECASE)
 _MAX_NESTED = 8  # unwrapping is a scan a level; real answers nest once
@@ -37,8 +40,9 @@ def extract_answer(response: str, form: str, thinking: bool = False) -> str | No
     Args:
         response: the decoded text.
         form: where the prompt asked for the answer: ``boxed`` the last complete ``\boxed{...}``
-            (or ``\fbox{...}``), ``answer_tag`` the last complete ``<answer>...</answer>``,
-            ``answer_line`` the text after the last ``Answer:``, ``whole`` everything.
+            (or ``\fbox{...}``, or ``\boxed 9`` of one character), ``answer_tag`` the last
+            complete ``<answer>...</answer>``, ``answer_line`` the text after the last ``Answer:``,
+            ``whole`` everything.
         thinking: the model reasons before ``</think>``; without that tag there is no answer yet.
 
     Raises:
@@ -84,7 +88,9 @@ def boxes_of(text: str) -> list[str]:
     boxes = 0
     for match in _BRACE.finditer(text):
         token = match[0]
-        if token[-1] == "{" and token != r"\{":
+        if match[1]:
+            found += [match[1]] if boxes == 0 else []
+        elif token[-1] == "{" and token != r"\{":
             is_box = len(token) > 1
             stack.append(match.end() if is_box else -1)
             boxes += is_box

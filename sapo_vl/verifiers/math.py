@@ -10,6 +10,8 @@ from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
 from sapo_vl.verifiers.math_equal import alarm_seconds, is_literal, math_equal, parse_math
 from sapo_vl.verifiers.math_normal import normalise_math, squeeze
+from sapo_vl.verifiers.math_phrases import opposed
+from sapo_vl.verifiers.plain import MAX_CHARS
 
 _MAX_SHOWN = 300
 
@@ -87,6 +89,8 @@ class MathVerifier:
         return None
 
     def _equal(self, answer: str, reference: str) -> bool:
+        if opposed(answer[:MAX_CHARS], reference):
+            return False
         return math_equal(
             normalise_math(answer),
             normalise_math(reference),

@@ -14,11 +14,14 @@ from functools import lru_cache
 from typing import Any
 
 import sympy  # type: ignore[import-untyped]
-from math_verify import LatexExtractionConfig, parse, verify
-from math_verify.parser import NormalizationConfig
+from latex2sympy2_extended.latex2sympy2 import ConversionConfig, latex2sympy, normalize_latex
+from math_verify import verify
+from math_verify.parser import NormalizationConfig, get_last_eq
+from math_verify.utils import timeout
 
 from sapo_vl.verifiers import math_no_eval
 from sapo_vl.verifiers.math_guard import is_simple, why_refused
+from sapo_vl.verifiers.math_lists import aligned, ratios_equal
 from sapo_vl.verifiers.math_normal import squeeze
 from sapo_vl.verifiers.math_number import half_unit, may_round, numbers_equal, read_written
 from sapo_vl.verifiers.math_values import DIGITS, EXACT, same
@@ -27,19 +30,19 @@ _BASE = re.compile(r"\d_\{?(\d+)\}?$")
 _WORD = re.compile(r"[^\W\d_]{4,}|[\u0370-\uffff]")  # a Latin word, or any sign of another script
 _FORMULA = re.compile(r"[\\^_{}=<>+*/|()\[\]\d]")
 _CLOCK = re.compile(r"\d{1,2}:0\d")
+# Of plain numbers side by side the parser makes a mixed number: 3(4) would be 7.
+_PRODUCT = re.compile(r"((?<![_\d.A-Za-z])\d+\s*(?=\\frac)|((?<![_\d.A-Za-z])\d+|\))\s*(?=\())")
 _UNREADABLE = re.compile(r"\\(?:[lc]?dots|forall|exists)(?![A-Za-z])|\.\.\.")
 
 math_no_eval.install()
 
-# boxed="last" with one box: the box is ours, so nothing is searched for. Units and malformed
-# operators are off: math_normal has cleaned what is safe to clean, the rest would be guessed.
-_READER = LatexExtractionConfig(
-    boxed_match_priority=0,
-    try_extract_without_anchor=False,
-    normalization_config=NormalizationConfig(
-        basic_latex=True, units=False, malformed_operators=False, nits=True, boxed="last"
-    ),
+# Units and malformed operators are off: math_normal has cleaned what is safe to clean, the rest
+# would be guessed. Letters keep their case: n is not N. Mixed numbers are math_normal's.
+_CLEANING = NormalizationConfig(
+    basic_latex=True, units=False, malformed_operators=False, nits=True, boxed="none"
 )
+_READING = ConversionConfig(lowercase_symbols=False, interpret_as_mixed_fractions=False)
+_IMAGINARY = {sympy.Symbol("i"): sympy.I, sympy.Symbol("i", real=True): sympy.I}
 
 
 def is_literal(text: str) -> bool:
@@ -49,6 +52,20 @@ def is_literal(text: str) -> bool:
     """
     words = _WORD.search(text) is not None and _FORMULA.search(text) is None
     return words or bool(_CLOCK.fullmatch(text) or _UNREADABLE.search(text))
+
+
+def same_word(answer: str, reference: str) -> bool:
+    """Return whether two short words differ in their first letter's case alone, as Yes and yes.
+
+    Single letters are variables or points, and so are AB and ab: their case counts.
+    """
+    if not (answer.isascii() and answer.isalpha() and reference.isascii() and reference.isalpha()):
+        return False
+    folded = answer.casefold()
+    if folded != reference.casefold() or len(folded) < 2:
+        return False
+    shapes = (folded, folded.capitalize())
+    return folded in ("yes", "no") or (answer in shapes and reference in shapes)
 
 
 def alarm_seconds(timeout_seconds: int | None) -> int | None:
@@ -73,17 +90,24 @@ def parse_math(text: str, seconds: int | None) -> Any | None:
     if why_refused(text) is not None:
         return None
     try:
-        found = parse(
-            rf"\boxed{{{text}}}",
-            extraction_config=[_READER],
-            fallback_mode="no_fallback",
-            parsing_timeout=seconds,
-            raise_on_error=True,
-        )
+        found = timeout(timeout_seconds=seconds)(_read)(text) if seconds else _read(text)
     # Not mathematics; the parser raises all kinds. Running out of time is no Exception.
     except Exception:
         return None
-    return found[0] if found and found[0] not in (sympy.nan, sympy.zoo) else None
+    return None if found in (sympy.nan, sympy.zoo) else found
+
+
+def _read(text: str) -> Any:
+    text = text if "," in text else _PRODUCT.sub(r"\1 \\cdot ", text)
+    cleaned = get_last_eq(normalize_latex(text, _CLEANING))  # of a = b = c the last
+    found = latex2sympy(
+        cleaned, is_real=True, normalization_config=None, conversion_config=_READING
+    )
+    try:
+        return found.xreplace(_IMAGINARY)
+    # i is an index or a name here, as in i < 3.
+    except (AttributeError, TypeError):
+        return found
 
 
 def math_equal(
@@ -102,7 +126,7 @@ def math_equal(
     """
     if squeeze(answer) == squeeze(reference):
         return True
-    if is_literal(reference) or is_literal(answer):
+    if is_literal(reference) or is_literal(answer) or same_word(answer, reference):
         return squeeze(answer).casefold() == squeeze(reference).casefold()
     left, right = read_written(answer), read_written(reference)
     if left is not None and right is not None:
@@ -113,7 +137,14 @@ def math_equal(
 def _formulas_equal(answer: str, reference: str, rel_tol: float, seconds: int | None) -> bool:
     if _bases_differ(answer, reference):
         return False
+    dressed = aligned(answer, reference)
+    if dressed is None:
+        return False
+    answer, reference = dressed
     tolerance = rel_tol if "." in answer or "." in reference else EXACT
+    ratio = ratios_equal(answer, reference, lambda a, b: _same_text(a, b, tolerance, seconds))
+    if ratio is not None:
+        return ratio
     percents = answer.endswith(r"\%"), reference.endswith(r"\%")
     answer, reference = answer.removesuffix(r"\%"), reference.removesuffix(r"\%")
     left, right = parse_math(answer, seconds), parse_math(reference, seconds)
@@ -135,6 +166,11 @@ def _formulas_equal(answer: str, reference: str, rel_tol: float, seconds: int | 
         right, left, allow_set_relation_comp=True, timeout_seconds=seconds, raise_on_error=True
     )
     return bool(equal)
+
+
+def _same_text(one: str, other: str, tolerance: Any, seconds: int | None) -> bool:
+    left, right = parse_math(one, seconds), parse_math(other, seconds)
+    return left is not None and right is not None and same(left, right, tolerance) is True
 
 
 def _bases_differ(answer: str, reference: str) -> bool:

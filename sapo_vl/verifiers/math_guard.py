@@ -40,6 +40,7 @@ _ALLOWED = _VARIABLES | frozenset(_PLAIN.split()) | {"\\"}
 _CONSTANT_ROOT = re.compile(r"\\sqrt\s*\{\d+\}")
 _ENVIRONMENT = re.compile(r"\\(?:begin|end)\s*\{([^{}]*)\}")
 _MATRICES = frozenset(["matrix", "pmatrix", "bmatrix", "vmatrix", "Bmatrix"])
+_TWO_FRACTIONS = re.compile(r"\\frac\{\d+\}\{\d+\}\s+\\frac\{\d+\}\{\d+\}")
 _COMMAND = re.compile(r"\\([A-Za-z]+|.)", re.DOTALL)
 _CHARACTERS = re.compile(r"[\w\s+\-*/^=<>(){}\[\]|.,:;!&'\\%]*", re.ASCII)
 _EXPONENT = re.compile(r"\^\s*(\{|\(|\\[A-Za-z]+|\d+|.?)", re.DOTALL)
@@ -52,6 +53,10 @@ def why_refused(text: str) -> str | None:
         return f"it is empty or has {MAX_CHARS} characters or more"
     if not _CHARACTERS.fullmatch(text):
         return "it holds characters that are no mathematics"
+    if re.search(r"[)\]]\s*\d|(?<![_\d])\d+\s+\d", text):
+        return "a number follows a bracket or another number"  # which the parser would add up
+    if _TWO_FRACTIONS.search(text):
+        return "two fractions stand side by side"  # two answers, and not their product
     environments = set(_ENVIRONMENT.findall(text))
     unknown = set(_COMMAND.findall(_ENVIRONMENT.sub("", text))) - _ALLOWED
     if unknown or environments - _MATRICES:

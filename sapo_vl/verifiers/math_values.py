@@ -60,28 +60,40 @@ def value_at(expression: Any, point: Any, symbols: list[Any]) -> Any | None:
 
 
 def _unwrap(one: Any, other: Any) -> Any:
-    assigned = isinstance(one, sympy.Eq) and isinstance(one.lhs, sympy.Symbol | AppliedUndef)
-    return one.rhs if assigned and not isinstance(other, Relational) else one
+    if not isinstance(one, sympy.Eq) or isinstance(other, Relational):
+        return one
+    sides = ((one.lhs, one.rhs), (one.rhs, one.lhs))
+    named = (sympy.Symbol, AppliedUndef)
+    return next((value for name, value in sides if isinstance(name, named)), one)
 
 
 def _same_expression(answer: Any, reference: Any, rel_tol: Any) -> bool:
     answer, reference = _name_functions(answer), _name_functions(reference)
     symbols = sorted(answer.free_symbols | reference.free_symbols, key=str)
-    defined = 0
-    for point in _POINTS if symbols else _POINTS[:1]:
-        left, right = value_at(answer, point, symbols), value_at(reference, point, symbols)
-        if left is None or right is None:
-            continue
-        if not bool(abs(left - right) <= rel_tol * max(abs(left), abs(right))):
-            return False
-        defined += 1
+    if not symbols and rel_tol == EXACT:
+        # Fifty digits hide the last one of 2^{1000} + 1.
+        integers = answer.doit(), reference.doit()
+        if all(isinstance(value, sympy.Integer) for value in integers):
+            return bool(integers[0] == integers[1])
+    points = _POINTS if symbols else _POINTS[:1]
+    pairs = [(value_at(answer, p, symbols), value_at(reference, p, symbols)) for p in points]
+    known = [(left, right) for left, right in pairs if left is not None and right is not None]
+    # sqrt(1/n) is 1/sqrt(n) where they are real; elsewhere the sign is a convention.
+    real = [pair for pair in known if all(value.is_real for value in pair)]
+    both_complex = [pair for pair in known if not any(value.is_real for value in pair)]
+    if len(real) >= _ENOUGH and len(real) + len(both_complex) == len(known):
+        known = real
+    if not all(bool(abs(a - b) <= rel_tol * max(abs(a), abs(b))) for a, b in known):
+        return False
     # Infinity and the like have no value: only the very same expression will do.
     enough = _ENOUGH if symbols else 1
-    return defined >= enough or bool(answer == reference)
+    return len(known) >= enough or bool(answer == reference)
 
 
 def _same_equation(answer: Any, reference: Any, rel_tol: Any) -> bool:
     """Return whether one equation is a multiple of the other, denominators cleared."""
+    if _same_name(answer.lhs, reference.lhs):
+        return same(answer.rhs, reference.rhs, rel_tol) is True
     left, right = _zero_side(answer), _zero_side(reference)
     if left is None or right is None:
         return bool(answer == reference)
@@ -92,6 +104,12 @@ def _same_equation(answer: Any, reference: Any, rel_tol: Any) -> bool:
         return bool(answer == reference)
     first, factor = known[0]
     return all(bool(abs(a * factor - b * first) <= rel_tol * abs(b * first)) for a, b in known[1:])
+
+
+def _same_name(one: Any, other: Any) -> bool:
+    # X = 2 is x = 2: what is named there is the question's.
+    symbols = isinstance(one, sympy.Symbol) and isinstance(other, sympy.Symbol)
+    return symbols and one != other and str(one).casefold() == str(other).casefold()
 
 
 def _zero_side(equation: Any) -> Any | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from fractions import Fraction
 
+from sapo_vl.verifiers.numerals_chinese import chinese_numbers
 from sapo_vl.verifiers.plain import MAX_CHARS, plain
 
 _UP_TO_NINETEEN = (
@@ -15,6 +16,8 @@ _TENTHS = "twenty thirty forty fifty sixty seventy eighty ninety"
 _LOW = {word: number for number, word in enumerate(_UP_TO_NINETEEN.split())}
 _TENS = {word: 10 * number for number, word in enumerate(_TENTHS.split(), start=2)}
 _SCALES = {"dozen": 12, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
+_LETTERS = {"k": 10**3, "M": 10**6, "bn": 10**9, "B": 10**9}  # glued to digits: 3.4M, 12k
+_CHINESE_SCALES = {"万": 10**4, "亿": 10**8}  # 千 and 百 begin units: 5千克 is 5 kg
 _WORDS = {**_LOW, **_TENS}
 
 _ONE = "|".join(word for word, number in _LOW.items() if number < 10)
@@ -24,22 +27,40 @@ _DIGITS = r"(?:\d{1,3}(?:,\d{3})+(?!\d)|\d+)(?:\.\d+)?|\.\d+"
 _QUANTITY = re.compile(
     # A sign counts only where nothing stands before it: 3-4 is a range, not 3 and -4.
     r"(?P<sign>(?<![\w.)])-\s*[$€£¥]?|\b(?:minus|negative)\s+)?"
-    rf"(?:(?<![\w.])(?P<digits>{_DIGITS})(?:e(?P<exponent>[+-]?\d{{1,3}})(?!\w)|/(?P<below>\d+))?"
+    rf"(?:(?<![^\W\u3040-\u9fff])(?<!\.)(?P<digits>{_DIGITS})(?:e(?P<exponent>[+-]?\d{{1,3}})(?!\w)|/(?P<below>\d+))?"
     # No hyphen around words: one-third and six-year-old state no number.
     rf"|(?<![\w-])(?P<words>{_WORD_NUMBER})(?![\w-]))"
-    rf"(?:\s*(?P<scale>{'|'.join(_SCALES)})\b)?",
+    rf"(?:\s*(?P<scale>{'|'.join(_SCALES)})\b|(?<=\d)(?P<letter>(?-i:{'|'.join(_LETTERS)}))\b"
+    rf"|(?<=\d)\s*(?P<chinese>[{''.join(_CHINESE_SCALES)}]))?",
     re.IGNORECASE,
 )
 _BARE = re.compile(rf"-?(?:{_DIGITS})(?:/\d+)?")
 _POWER_OF_TEN = re.compile(
     r"\s*(?:\\times|\\cdot|\u00d7|\*|x)\s*10\s*\^\s*\{?\s*([+-]?\d{1,3})\s*\}?"
 )
+_TEN_TO_THE = re.compile(r"(?<![\w.^])10\s*\^\s*\{?\s*([+-]?\d{1,2})\s*\}?(?![\w^])")
 _FRACTION = re.compile(r"\\[dt]?frac\s*\{(\d+)\}\s*\{(\d+)\}")
 _UNIT_POWER = re.compile(r"(?<=[A-Za-z])\s*\^\s*\{?[23]\}?|\b([cdkm]?m)[23]\b")
 _DEGREE = re.compile(r"\^\s*\{?\s*(?:\\circ|°)\s*\}?|\\circ|\\degree|°")
 _HEDGE = re.compile(r"\\(?:approx|sim)(?![A-Za-z])")
 _FORMULA = re.compile(r"[\\√π^]")
 _OPERATOR = re.compile(r"[-+*/=<>]")
+_MIXED = re.compile(r"(?<![\w./])(\d{1,4})\s+(\d{1,3})/(\d{1,3})(?![\w./])")
+_HALF = re.compile(
+    r"\b(?:(?P<whole>\w+(?:-\w+)?)\s+and\s+)?(?:an?|one)[\s-]+half\b|^half$", re.IGNORECASE
+)
+_DOZEN = re.compile(r"\ba\s+(?=dozen\b|thousand\b|million\b|billion\b)", re.IGNORECASE)
+# What says that the number is not the answer but a bound, an exception, or a part of a sum.
+_INEXACT = re.compile(
+    r"[<>\u2260\u2264\u2265\u00b1]"
+    r"|\b(?:not|nor|never|neither|cannot|\w+n['\u2019]t|except|than|between|exceeds?|half|halves|"
+    r"squared|cubed|at\s+(?:least|most)|(?:anything|everything|all)\s+but)\b"
+    r"|\b(?:over|under|above|below|beyond|up\s+to|twice|thrice|double|triple)\s+(?=[\d$])"
+    rf"|\b(?:over|under|up\s+to|twice|thrice|double|triple)\s+(?={_SMALL}\b)"
+    r"|\d\s*以[上下]|不是|不到|不足|至少|至多|最多|最少|超过|大于|小于|多于|少于|一半|分之",
+    re.IGNORECASE,
+)
+_OPEN_ENDED = re.compile(r"\d\s*(?:\+(?!\s*/)|[xyn]\b)|^[^A-Za-z]*\d\s*!(?!\s*[A-Za-z])")
 _MAX_DIGITS = 100  # of one number
 
 
@@ -53,7 +74,7 @@ def read_number(text: str) -> Fraction | None:
     if len(text) > MAX_CHARS:
         return None
     cleaned = _clean(text)
-    if _FORMULA.search(cleaned):
+    if _FORMULA.search(cleaned) or _INEXACT.search(cleaned) or _OPEN_ENDED.search(cleaned):
         return None
     values: set[Fraction] = set()
     end = 0
@@ -67,6 +88,11 @@ def read_number(text: str) -> Fraction | None:
             return None
         values.add(value)
         end = match.end()
+    if not _holds_digit(cleaned):  # 一 and its kin are parts of words, too
+        signs = chinese_numbers(cleaned)
+        if signs is None:
+            return None
+        values.update(map(Fraction, signs))
     if len(values) != 1 or _holds_digit(cleaned[end:]):
         return None
     return values.pop()
@@ -90,11 +116,36 @@ def bare_number(text: str) -> Fraction | None:
     return read_number(text) if match else None
 
 
+def number_of_words(text: str) -> Fraction | None:
+    """Return the value of a text that is English number words and nothing else."""
+    match = _QUANTITY.fullmatch(text.strip()) if 0 < len(text) <= MAX_CHARS else None
+    return _value(match) if match is not None and match["words"] else None
+
+
 def _clean(text: str) -> str:
     text = _FRACTION.sub(r" \1/\2", plain(text))
-    text = _POWER_OF_TEN.sub(r"e\1", text)
+    text = _TEN_TO_THE.sub(r"1e\1", _POWER_OF_TEN.sub(r"e\1", text))
     text = _HEDGE.sub(" ", _DEGREE.sub(" ", text))
+    text = _HALF.sub(_with_half, _MIXED.sub(_mixed, _DOZEN.sub("one ", text)))
     return _UNIT_POWER.sub(r"\1", text)
+
+
+def _mixed(match: re.Match[str]) -> str:
+    whole, above, below = map(int, match.groups())
+    return f"{whole * below + above}/{below}" if 0 < above < below else match[0]
+
+
+def _with_half(match: re.Match[str]) -> str:
+    whole = match["whole"]
+    if whole is None:
+        return "1/2"
+    number = int(whole) if whole.isdecimal() and len(whole) < 5 else _low(whole)
+    return match[0] if number is None else f"{2 * number + 1}/2"
+
+
+def _low(words: str) -> int | None:
+    parts = re.split(r"[-\s]+", words.casefold())
+    return sum(_WORDS[p] for p in parts) if all(p in _WORDS for p in parts) else None
 
 
 def _holds_digit(text: str) -> bool:
@@ -106,6 +157,8 @@ def _value(match: re.Match[str]) -> Fraction | None:
     if value is None:
         return None
     value *= _SCALES[match["scale"].lower()] if match["scale"] else 1
+    value *= _LETTERS[match["letter"]] if match["letter"] else 1
+    value *= _CHINESE_SCALES[match["chinese"]] if match["chinese"] else 1
     return -value if match["sign"] else value
 
 

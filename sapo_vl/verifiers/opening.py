@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.extraction import extract_answer
+
+
+@runtime_checkable
+class LimitsItself(Protocol):
+    """A verifier with a time limit of its own, longer than most verdicts take."""
+
+    def seconds_for(self, prompt: Prompt) -> float:
+        """Return how long one verdict may take."""
+        ...
 
 
 class _Answered(Protocol):

@@ -30,7 +30,8 @@ _LEAD_INS = re.compile(
     r"(?:(?:the|my)\s+)?(?:(?:correct|right|final|best)\s+)*"
     r"(?:(?:answer|option|choice|it|this|that)\s+is|it's)\s*:?\s*(?:(?:option|choice)\s+)?"
     r"|(?:option|choice)\s+"
-    r"|[^\W\d_]{2,}(?:\s+answer)?\s*:\s*"
+    r"|(?:(?:the|my|final|correct|short)\s+)*(?:answer|result|solution|output|antwort|respuesta"
+    r"|r[ée]ponse|risposta|resposta|ответ)\s*:\s*"
     r"|(?:正确)?(?:答案|选项|选择|选|应选|故选)\s*(?:是|为|:)?\s*",
     re.IGNORECASE,
 )

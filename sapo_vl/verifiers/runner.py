@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from sapo_vl.types import Prompt, Verdict
+from sapo_vl.verifiers.opening import LimitsItself
 from sapo_vl.verifiers.rounds import Job, Round
 from sapo_vl.verifiers.sandbox import SandboxError
 from sapo_vl.verifiers.worker_handle import WorkerHandle
@@ -66,7 +67,8 @@ class VerifierPool:
         """Return a verdict for every prompt with a response, in their order.
 
         Raises:
-            ValueError: a prompt has no verifier, or one that a worker cannot be sent or load.
+            ValueError: a prompt has no verifier, or one that a worker cannot be sent or load, or
+                one that may take longer than the pool allows.
             RuntimeError: workers cannot be started.
             SandboxError: a verifier of code cannot have its isolation.
         """
@@ -74,7 +76,7 @@ class VerifierPool:
             return [judge_one(prompt, text) for prompt, text in pairs]
         if not pairs:
             return []
-        jobs, verifiers = _pack(pairs)
+        jobs, verifiers = _pack(pairs, self.seconds)
         if self._pid != os.getpid():  # after a fork the workers are the parent's
             self._reset()
         with self._lock:
@@ -135,19 +137,31 @@ def verifier_of(prompt: Prompt) -> Any:
     return prompt.verifier
 
 
-def _pack(pairs: Sequence[tuple[Prompt, str]]) -> tuple[list[Job], list[bytes]]:
+def _pack(pairs: Sequence[tuple[Prompt, str]], seconds: float) -> tuple[list[Job], list[bytes]]:
     """Pickle every prompt and every verifier once, however many responses share them."""
     verifiers: dict[bytes, int] = {}
     prompts: dict[int, tuple[bytes, int]] = {}
     jobs = []
     for prompt, text in pairs:
         if id(prompt) not in prompts:
+            _check_seconds(prompt, seconds)
             blob = _pickled(verifier_of(prompt), prompt)
             bare = dataclasses.replace(prompt, images=(), videos=(), verifier=None)
             number = verifiers.setdefault(blob, len(verifiers))
             prompts[id(prompt)] = (pickle.dumps(bare), number)
         jobs.append(Job(*prompts[id(prompt)], text.encode("utf-8", "surrogatepass")))
     return jobs, list(verifiers)
+
+
+def _check_seconds(prompt: Prompt, seconds: float) -> None:
+    verifier = verifier_of(prompt)
+    needed = verifier.seconds_for(prompt) if isinstance(verifier, LimitsItself) else 0.0
+    if needed >= seconds:
+        raise ValueError(
+            f"the verifier of task {prompt.task!r} may take {needed:g} s for one verdict; the pool "
+            f"kills a worker after {seconds:g} s; set the pool's seconds above that, or give the "
+            "verifier less time (CodeVerifier: total_seconds)"
+        )
 
 
 def _pickled(verifier: Any, prompt: Prompt) -> bytes:

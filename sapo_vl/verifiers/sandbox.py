@@ -13,6 +13,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
@@ -38,6 +39,7 @@ _ADVICE = {
     "strict": "run as root or let users make namespaces, or set isolation to process knowingly",
     "process": "set python to an interpreter that every user can read, or isolation to strict",
 }
+_PAUSE = 0.2  # seconds before a second try
 _runs = itertools.count()
 
 
@@ -102,10 +104,18 @@ class Sandbox:
                 back as JSON text in ``Outcome.stdout``. None: ``code`` is a whole program.
 
         Raises:
-            SandboxError: the isolation cannot be had.
+            SandboxError: the isolation cannot be had, not at a second try either: a machine that
+                is short of processes for a moment must not end a run.
         """
         if sys.platform != "linux":
             raise SandboxError("the sandbox needs Linux")
+        try:
+            return self._once(code, stdin, function)
+        except SandboxError:
+            time.sleep(_PAUSE)
+            return self._once(code, stdin, function)
+
+    def _once(self, code: str, stdin: str, function: str | None) -> Outcome:
         if self.isolation == "strict":  # its folder is in memory, inside
             outcome, said = self._run(self._job(code, function, None), stdin)
         else:

@@ -9,7 +9,7 @@ from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
 from sapo_vl.verifiers.plain import MAX_CHARS, plain, strip_trailing
 
-_ARTICLE = re.compile(r"(?:a|an|the)\s+(?=\S)")
+_ARTICLE = re.compile(r"^(?:a|an|the)\s+(?=\S)")
 _QUOTES = "\"'\u2018\u2019\u201c\u201d "
 
 

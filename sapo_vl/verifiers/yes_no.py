@@ -9,7 +9,10 @@ from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
 from sapo_vl.verifiers.plain import MAX_CHARS, plain, strip_lead_in
 
-_FIRST_WORD = re.compile(r"\W*(\w+)\W*?(?:(?:[.,;:!。(]|\s-\s)(.*))?$", re.DOTALL)
+_FIRST_WORD = re.compile(
+    r"\W*(\w+)\W*?(?:(?:[.,;:!。(]|\s-\s|(?=\s(?:it|they|there|he|she|we|because|since)\b))(.*))?$",
+    re.DOTALL | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -31,8 +34,8 @@ class YesNoVerifier:
 
     form: Form = "boxed"
     thinking: bool = False
-    yes: tuple[str, ...] = ("yes", "true")
-    no: tuple[str, ...] = ("no", "false")
+    yes: tuple[str, ...] = ("yes", "true", "是", "是的", "对", "正确")
+    no: tuple[str, ...] = ("no", "false", "否", "不", "不是", "不对", "错误", "没有")
 
     def __post_init__(self) -> None:
         check_form(self.form)
@@ -77,10 +80,13 @@ class YesNoVerifier:
         if match is None:
             return None
         said = self._word(match[1])
-        # "Yes. No." hedges: the next word must not answer again.
-        following = re.match(r"\W*(\w*)", match[2] or "")
-        hedged = following is not None and self._word(following[1]) is not None
-        return None if hedged else said
+        if said is None:
+            return None
+        # "Yes. No." hedges, and so does "Yes. Actually no.": no word that ends a clause, or begins
+        # the next one, may answer again.
+        words = re.findall(r"(?:^\W*(\w+)|\b(\w+)(?=\W*(?:[.,;!?。]|$)))", match[2] or "")
+        again = {self._word(first or last) for first, last in words}
+        return None if again - {None} else said
 
     def _word(self, word: str) -> bool | None:
         if word.casefold() in {w.casefold() for w in self.yes}:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
+from sapo_vl.verifiers.edit_distance import edit_distance
 from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
-from sapo_vl.verifiers.official.edit_distance import edit_distance
 
 _THRESHOLD = 0.5
 _MAX_SHOWN = 300

@@ -55,13 +55,31 @@ class LiveCodeBenchOfficial:
         if len(code) > MAX_CODE:
             reason = f"the code has {len(code)} characters, over {MAX_CODE}"
             return Verdict(score=0.0, extracted=shown, reason=reason)
-        total = (self.sandbox.seconds + 1) * len(tests.inputs) + _MORE_SECONDS
+        total = self._total(len(tests.inputs))
         passed = run_tests(
             code, tests, self.sandbox, rel_tol=0.0, run_all=False, total_seconds=total
         )
         reason = f"{passed.count} of {passed.of} tests pass; {passed.reason}"
         score = float(passed.count == passed.of)
         return Verdict(score=score, extracted=shown, reason=reason)
+
+    def check_machine(self) -> None:
+        """Run nothing in the sandbox, to see before a run that it can be had.
+
+        Raises:
+            SandboxError: the configured isolation cannot be had on this machine.
+        """
+        self.sandbox.check()
+
+    def seconds_for(self, prompt: Prompt) -> float:
+        """Return how long one verdict may take: the benchmark's limit grows with the tests."""
+        try:
+            return self._total(len(read_tests(prompt).inputs))
+        except ValueError:
+            return 0.0
+
+    def _total(self, tests: int) -> float:
+        return (self.sandbox.seconds + 1) * tests + _MORE_SECONDS
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the tests unusable; None where they are fine."""

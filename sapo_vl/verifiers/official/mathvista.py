@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sapo_vl.types import Prompt, Verdict
+from sapo_vl.verifiers.edit_distance import edit_distance
 from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
-from sapo_vl.verifiers.official.edit_distance import edit_distance
 from sapo_vl.verifiers.official.plain_float import is_float
 
 _LETTER = re.compile(r"\(([A-Za-z])\)")
