@@ -13,6 +13,7 @@ from torch.utils.data import DataLoader
 from typing_extensions import override
 
 from datamodules.encode import Encoder
+from datamodules.mixture import worst_window
 from datamodules.questions import QuestionDataset
 from datamodules.remote import ShardCache
 from datamodules.skips import SkipBudget
@@ -111,8 +112,16 @@ class ReasoningDataModule(L.LightningDataModule):
                 f"data.prompts_per_iteration is {self.prompts_per_iteration}; with {ranks} ranks it"
                 f" must be a multiple of {ranks}, so that every rank does the same work"
             )
+        shares = [task.share for task in tasks]
+        error = worst_window(shares, self.prompts_per_iteration)
+        if error:
+            rank_zero_info(
+                f"shares x {self.prompts_per_iteration} prompts are no whole numbers: batches are"
+                " rounded, and over any run of batches a task is off its share by up to"
+                f" {error:.3g} prompts; other prompts_per_iteration can make it 0"
+            )
         sampler = StreamSampler(
-            [task.share for task in tasks],
+            shares,
             self.prompts_per_iteration,
             self._iterations_trained,
             self._rank,

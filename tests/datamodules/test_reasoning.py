@@ -212,3 +212,17 @@ def test_settings_of_videos_and_of_the_cache_come_from_yaml(processor, shards):
     assert (source.shard_cache.folder, source.budget.share) == ("somewhere", 0.5)
     source.setup("fit")
     assert len(source.train_dataloader().dataset) == 5
+
+
+def test_says_at_start_how_far_off_a_share_can_be(data, tasks, caplog):
+    def said(**changes):
+        caplog.clear()
+        source = data(tasks=tasks(shares=(2, 1)), **changes)
+        source.setup("fit")
+        with caplog.at_level("INFO"):
+            source.train_dataloader()
+        return [r.getMessage() for r in caplog.records if "no whole numbers" in r.getMessage()]
+
+    assert said(prompts_per_iteration=6) == []
+    (message,) = said(prompts_per_iteration=4)
+    assert "off its share by up to 0.667 prompts" in message
