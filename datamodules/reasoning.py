@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import lightning as L
+import torch
 from lightning.pytorch.trainer.states import RunningStage, TrainerFn
 from lightning.pytorch.utilities import rank_zero_info
 from torch.utils.data import DataLoader
 from typing_extensions import override
 
 from datamodules.encode import Encoder
+from datamodules.loader import PromptLoader
 from datamodules.mixture import worst_window
 from datamodules.questions import QuestionDataset
 from datamodules.remote import ShardCache
@@ -20,7 +23,6 @@ from datamodules.skips import SkipBudget
 from datamodules.stream import (
     Collate,
     EvalDataset,
-    Item,
     StreamSampler,
     StridedBatches,
     TaskReader,
@@ -157,6 +159,15 @@ class ReasoningDataModule(L.LightningDataModule):
         self.restored_iteration = int(state_dict["iteration"])
 
     @override
+    def transfer_batch_to_device(
+        self, batch: PromptBatch, device: torch.device, dataloader_idx: int
+    ) -> PromptBatch:
+        start = time.perf_counter()
+        moved: PromptBatch = super().transfer_batch_to_device(batch, device, dataloader_idx)
+        moved.waited += time.perf_counter() - start
+        return moved
+
+    @override
     def on_after_batch_transfer(self, batch: PromptBatch, dataloader_idx: int) -> PromptBatch:
         if self.trainer and self.trainer.state.stage not in (None, RunningStage.PREDICTING):
             self.budget.note(batch, self.trainer)
@@ -192,7 +203,7 @@ class ReasoningDataModule(L.LightningDataModule):
         return readers
 
     def _loader(self, dataset: Any, batches: Any, tasks: Sequence[str]) -> DataLoader[Any]:
-        return DataLoader[Item | PromptBatch](
+        return PromptLoader(
             dataset,
             batch_sampler=batches,
             collate_fn=Collate(tuple(tasks)),

@@ -129,7 +129,7 @@ class PromptBatch:
     floats in them; this class they leave alone, and ``to`` is all they need.
     """
 
-    __slots__ = ("inputs", "prompts", "skipped", "tasks")
+    __slots__ = ("inputs", "prompts", "skipped", "tasks", "waited")
 
     def __init__(
         self,
@@ -144,15 +144,17 @@ class PromptBatch:
             tasks
         )  # every task of the stream, in config order, the same on all ranks
         self.skipped = tuple(skipped)  # samples left out while this batch was filled
+        self.waited = 0.0  # seconds that the trainer waited for this batch, set by its loader
 
     def __len__(self) -> int:
         return len(self.prompts)
 
     def to(self, device: torch.device | str, non_blocking: bool = False) -> PromptBatch:
         """Copy the model inputs to ``device``; the prompts stay where they are."""
-        return PromptBatch(
-            self.prompts, [x.to(device) for x in self.inputs], self.tasks, self.skipped
-        )
+        inputs = [x.to(device) for x in self.inputs]
+        moved = PromptBatch(self.prompts, inputs, self.tasks, self.skipped)
+        moved.waited = self.waited
+        return moved
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the command line reads defaults from __dict__
