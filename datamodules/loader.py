@@ -1,4 +1,4 @@
-"""A DataLoader whose batches are ready when asked for, and which says how long they were waited for.
+"""A DataLoader whose batches are ready when asked for, and that says how long each took to come.
 
 Torch's own loader takes a batch from its workers only when it is asked for one: reading the pipe
 and opening shared memory then takes the trainer's time. Here a thread does that while the trainer

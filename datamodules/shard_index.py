@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from braceexpand import braceexpand
 
-from datamodules.remote import ShardCache, compression, fetch_shard, is_remote, unpack_shard
+from datamodules.remote import ShardCache, compression, is_remote, make_local
 from sapo_vl.types import Skip
 
 # As webdataset groups members: the key ends at the first dot of the base name.
@@ -59,7 +59,7 @@ def expand_shards(
         raise FileNotFoundError(
             "no shard pattern was given; name at least one, like data/NAME-*.tar"
         )
-    return [(fetch_shard if remote else unpack_shard)(shard, cache) for shard, remote in found]
+    return make_local(list(found), cache)
 
 
 def _expand(pattern: str) -> list[tuple[str, bool]]:

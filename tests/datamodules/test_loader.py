@@ -90,11 +90,13 @@ def test_an_error_of_a_worker_is_raised():
 
 
 def test_a_killed_worker_is_an_error_and_no_hang():
-    batches = iter(loader(1, size=100, seconds=0.05))
+    def kill(batch):
+        os.kill(batch.prompts[0].meta["pid"], signal.SIGKILL)
+        time.sleep(0.2)
+
+    batches = loader(1, size=100, seconds=0.05)
     with pytest.raises(RuntimeError, match=r"worker .*(killed|exited unexpectedly)"):
-        for batch in batches:
-            os.kill(batch.prompts[0].meta["pid"], signal.SIGKILL)
-            time.sleep(0.2)
+        list(map(kill, batches))
 
 
 def test_ending_the_workers_while_a_batch_is_read_ends_at_once():
