@@ -8,7 +8,7 @@ scripts/make_shards.py folder --data mine/samples.jsonl --name mine --verifier n
 scripts/make_shards.py parquet --data "mine/*.parquet" --name mine --question problem OUT_DIR
 scripts/make_shards.py mathvision --data MathVision.tsv --max-pixels 1000000 OUT_DIR
 scripts/make_shards.py puzzlevqa --data FOLDER --group-by puzzle --val-share 0.1 OUT_DIR
-scripts/make_shards.py --filter runs/predict/samples.jsonl --max-pass 0.9 SHARDS OUT_DIR
+scripts/make_shards.py --filter runs/test/samples.jsonl --max-pass 0.9 SHARDS OUT_DIR
 scripts/make_shards.py --check OUT_DIR [--json FILE] [--contact-sheet FILE.png]
 
 The same command goes on after an interruption.
@@ -243,6 +243,7 @@ def _check(args: argparse.Namespace) -> int:
     for shard in report["shards"]:
         faults = ", ".join(f"{number} {why}" for why, number in shard["counts"].items())
         found = f"{shard['samples']} good samples, {shard['images']} images"
+        found += f", {shard['videos']} videos" if shard["videos"] else ""
         print(f"{shard['shard']}: {found}, hash {shard['hash']}; {faults or 'no problem'}")
         _show(shard["problems"])
     for name in report["missing_shards"]:
