@@ -10,7 +10,7 @@ from typing import Any
 import lightning as L
 import torch
 from lightning.pytorch.trainer.states import RunningStage, TrainerFn
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch.utils.data import DataLoader
 from typing_extensions import override
 
@@ -92,6 +92,8 @@ class ReasoningDataModule(L.LightningDataModule):
         self.budget = SkipBudget(max_skipped_share)
         self.seed = seed
         self.restored_iteration = 0
+        self.restored_stream: dict[str, Any] | None = None
+        self.stream: dict[str, Any] | None = None  # what the order of samples depends on
         self.encoder: Encoder | None = None
 
     @override
@@ -130,6 +132,12 @@ class ReasoningDataModule(L.LightningDataModule):
             ranks,
         )
         dataset = TrainDataset(self._readers(tasks), self.seed)
+        self.stream = {
+            "seed": self.seed,
+            "prompts_per_iteration": self.prompts_per_iteration,
+            **{f"task {r.task.name}": [r.task.share, r.size] for r in dataset.readers},
+        }
+        self._compare_with_restored(self.stream)
         return self._loader(dataset, sampler, [task.name for task in tasks])
 
     @override
@@ -151,12 +159,17 @@ class ReasoningDataModule(L.LightningDataModule):
 
     @override
     def state_dict(self) -> dict[str, Any]:
-        """Position of the stream: iterations trained; the same on all ranks."""
-        return {"iteration": self._iterations_trained()}
+        """Position of the stream, iterations trained, and what its order depends on.
+
+        The same on all ranks.
+        """
+        position: dict[str, Any] = {"iteration": self._iterations_trained()}
+        return position if self.stream is None else {**position, "stream": self.stream}
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.restored_iteration = int(state_dict["iteration"])
+        self.restored_stream = state_dict.get("stream")
 
     @override
     def transfer_batch_to_device(
@@ -172,6 +185,22 @@ class ReasoningDataModule(L.LightningDataModule):
         if self.trainer and self.trainer.state.stage not in (None, RunningStage.PREDICTING):
             self.budget.note(batch, self.trainer)
         return batch
+
+    def _compare_with_restored(self, stream: dict[str, Any]) -> None:
+        before, self.restored_stream = self.restored_stream, None
+        if before is None or before == stream:
+            return
+        changed = [
+            f"{name} is {stream.get(name, 'gone')}, was {before.get(name, 'not there')}"
+            for name in {**before, **stream}
+            if stream.get(name) != before.get(name)
+        ]
+        rank_zero_warn(
+            "the data is not that of the checkpoint (of a task: share, samples):"
+            f" {'; '.join(changed)}. Iteration {self.restored_iteration} and those after it are the"
+            " new data's, as if the run had had it from the start: a task may repeat or miss"
+            " samples within this epoch"
+        )
 
     def _iterations_trained(self) -> int:
         """Batches that training is done with; those fetched ahead are not."""

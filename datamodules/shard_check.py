@@ -27,11 +27,11 @@ def check_shards(
         progress: called with the number of samples gone through.
 
     Returns:
-        ``ok``, ``samples``, ``images``, ``videos``, ``problems`` (how many), ``missing_shards`` (named
-        by a manifest but not there), ``hashes`` (shards whose SHA-256 is the manifest's), ``summary``
-        (as in a manifest), ``evaluation_only`` (names of sets) and ``shards``: per file ``shard,
-        samples, images, videos, hash`` ("ok", "differs" or "unknown"), ``counts`` (problem name -> number)
-        and ``problems`` (``why, where, detail``).
+        ``ok``, ``samples``, ``images``, ``videos``, ``problems`` (how many), ``missing_shards``
+        (named by a manifest but not there), ``hashes`` (shards whose SHA-256 is the manifest's),
+        ``summary`` (as in a manifest), ``evaluation_only`` (names of sets) and ``shards``: per file
+        ``shard, samples, images, videos, hash`` ("ok", "differs" or "unknown"), ``counts`` (problem
+        name -> number) and ``problems`` (``why, where, detail``).
 
     Raises:
         FileNotFoundError: nothing to check.

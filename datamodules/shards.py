@@ -1,8 +1,8 @@
 """Write WebDataset shards; finding, reading and checking them is offered here too.
 
 ``write_shards`` takes sample mappings: ``key``, ``images`` and ``videos`` (encoded files, optional)
-and the JSON fields that ``datamodules.samples`` describes. ``datamodules.making`` writes the shards of a source,
-with all its options.
+and the JSON fields that ``datamodules.samples`` describes. ``datamodules.making`` writes the shards
+of a source, with all its options.
 """
 
 from __future__ import annotations

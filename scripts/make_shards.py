@@ -230,6 +230,8 @@ def _filter(args: argparse.Namespace) -> int:
     for made in report["sets"]:
         dropped = ", ".join(f"{number} {why}" for why, number in made["filter"]["dropped"].items())
         print(f"{made['name']}: {made['samples']} samples stay; dropped: {dropped or 'none'}")
+    for name, dropped in report["empty"].items():
+        print(f"{name}: no sample stays, so it is not written; dropped: {dropped}")
     if report["unanswered_kept"]:
         print(f"{report['unanswered_kept']} samples without answers stay")
     if report["unmatched_answers"]:
