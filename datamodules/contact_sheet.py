@@ -1,4 +1,4 @@
-"""One picture of many samples: image, question, answer, to look at before a run."""
+"""One picture of many samples: image or middle of the video, question, answer, to look at."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 import matplotlib
 from PIL import Image, ImageDraw, ImageFont
 
+from datamodules.fields import is_mp4
 from datamodules.samples import SampleError, read_sample
 from datamodules.shard_check import find_shards
 from datamodules.shard_index import ShardIndex
@@ -77,10 +78,11 @@ def _draw(index: ShardIndex, place: int) -> Image.Image:
     except SampleError as error:
         _write(pen, _PAD, f"{key}: {error}", "firebrick", _LINES)
         return cell
-    for number, data in enumerate(prompt.images):
-        _paste(cell, data, number, len(prompt.images))
-    y = _PAD + _PICTURE + _PAD if prompt.images else _PAD
-    lines = _LINES if prompt.images else _LINES + _PICTURE // _LINE
+    pictures = [*prompt.images, *prompt.videos]
+    for number, data in enumerate(pictures):
+        _paste(cell, data, number, len(pictures))
+    y = _PAD + _PICTURE + _PAD if pictures else _PAD
+    lines = _LINES if pictures else _LINES + _PICTURE // _LINE
     y = _write(pen, y, _question(prompt), "black", lines)
     chosen = prompt.options.get(prompt.reference)
     answer = prompt.reference if chosen is None else f"{prompt.reference}. {chosen}"
@@ -94,9 +96,7 @@ def _paste(cell: Image.Image, data: bytes, number: int, count: int) -> None:
     width = (_CELL - 2 * _PAD) // count
     left = _PAD + number * width
     try:
-        with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP")) as image:
-            image.draft("RGB", (width, _PICTURE))  # a large JPEG needn't be decoded in full
-            shown = image.convert("RGBA")
+        shown = _still(data) if is_mp4(data) else _decode(data, width)
     except Exception as error:  # PIL raises many kinds
         note = f"undecodable: {type(error).__name__}"
         ImageDraw.Draw(cell).text((left, _PAD), note, "firebrick", font=_font())
@@ -107,6 +107,23 @@ def _paste(cell: Image.Image, data: bytes, number: int, count: int) -> None:
     method = Image.Resampling.NEAREST if scale > 1 else Image.Resampling.LANCZOS
     shown = shown.resize(size, method)
     cell.paste(shown, (left, _PAD), shown)
+
+
+def _decode(data: bytes, width: int) -> Image.Image:
+    with Image.open(io.BytesIO(data), formats=("PNG", "JPEG", "WEBP")) as image:
+        image.draft("RGB", (width, _PICTURE))  # a large JPEG needn't be decoded in full
+        return image.convert("RGBA")
+
+
+def _still(data: bytes) -> Image.Image:
+    """The middle of a video with a sign that it is one: the triangle that plays it."""
+    from datamodules.video import middle_frame  # brings torchvision, which images don't need
+
+    still = middle_frame(data).convert("RGBA")
+    x, y, r = still.width / 2, still.height / 2, min(still.size) / 8
+    corners = [(x - r, y - r), (x - r, y + r), (x + r, y)]
+    ImageDraw.Draw(still).polygon(corners, fill="white", outline="black")
+    return still
 
 
 def _question(prompt: Prompt) -> str:

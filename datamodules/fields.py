@@ -55,12 +55,27 @@ def load_json(fields: Mapping[str, bytes]) -> dict[str, Any]:
         present = ", ".join(sorted(fields)) or "nothing"
         raise SampleError("missing_json", f"the sample has no .json, only {present}")
     try:
-        data = json.loads(fields["json"])
+        data = json.loads(
+            fields["json"], parse_constant=_no_constant, object_pairs_hook=_no_repeats
+        )
     except (ValueError, RecursionError) as error:
         raise SampleError("bad_json", f"the .json can't be read: {error}") from None
     if not isinstance(data, dict):
         raise SampleError("bad_json", f"the .json holds a {type(data).__name__}, not an object")
     return data
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON number; write null")
+
+
+def _no_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} is there twice; which one is meant?")
+    return found
 
 
 def load_media(fields: Mapping[str, bytes]) -> tuple[tuple[bytes, ...], tuple[bytes, ...]]:

@@ -1,8 +1,16 @@
 """Keep the prompts a model solves sometimes: drop what it always or never solves.
 
+Two commands: answer every prompt of the train shards n times, with ``evaluation: {avg8:
+{group_size: 8, temperature: 1.0}}``, the train shards as ``test_tasks`` and a ``ResultWriter``,
+then leave out what was always or never solved::
+
+    sapo-vl test --config answers.yaml
+    scripts/make_shards.py --filter runs/answers/samples.jsonl --sampling avg8 SHARDS OUT_DIR
+
 The answers are the lines an evaluation writes (``samples.jsonl``): ``key`` names the sample,
 ``responses[].score`` says how good each response was. A kept sample's JSON gets ``pass_rate`` (the
-mean score) and ``pass_n`` (of how many responses).
+mean score) and ``pass_n`` (of how many responses). ``--min-pass`` and ``--max-pass`` are the
+bounds; what went and why is printed and stands in the manifest.
 """
 
 from __future__ import annotations
@@ -74,7 +82,8 @@ def filter_shards(
 
     Returns:
         ``kept``, ``dropped`` (too_hard, too_easy, unanswered -> number), ``unanswered_kept``,
-        ``unmatched_answers`` (keys that no shard has) and ``sets`` (the manifests).
+        ``unmatched_answers`` (keys that no shard has), ``sets`` (the manifests) and ``empty``
+        (names of sets of which nothing stays, with what was dropped; they are not written).
 
     Raises:
         ValueError: answers that can't be read or used, or nothing stays.
@@ -89,16 +98,25 @@ def filter_shards(
     for path in paths:
         sets.setdefault(path.stem.rpartition("-")[0] or path.stem, []).append(path)
     out.mkdir(parents=True, exist_ok=True)
-    made = [
-        _filter_set(name, group, rates, out, rule, max_samples, max_bytes)
+    found = {
+        name: _filter_set(name, group, rates, out, rule, max_samples, max_bytes)
         for name, group in sets.items()
-    ]
+    }
+    made = [one for one in found.values() if one["samples"]]
+    empty = {name: one["dropped"] for name, one in found.items() if not one["samples"]}
+    if not made:
+        raise ValueError(
+            f"no sample stays ({empty}); look at the bounds, and at whether the answers belong to"
+            " these shards"
+        )
+    dropped = [*(one["filter"]["dropped"] for one in made), *empty.values()]
     return {
         "kept": sum(manifest["samples"] for manifest in made),
-        "dropped": dict(sum((Counter(one["filter"]["dropped"]) for one in made), Counter())),
+        "dropped": dict(sum((Counter(one) for one in dropped), Counter())),
         "unanswered_kept": sum(one["filter"]["unanswered_kept"] for one in made),
         "unmatched_answers": rates.unused(),
         "sets": made,
+        "empty": empty,
     }
 
 
@@ -128,10 +146,7 @@ def _filter_set(
         partial.finish()
         dropped = dict(sorted(Counter(one.why for one in partial.refused.values()).items()))
         if not partial.tallies[name].samples:
-            raise ValueError(
-                f"{name}: no sample stays ({dropped}); look at the bounds, and at whether the"
-                " answers belong to these shards"
-            )
+            return {"samples": 0, "dropped": dropped}
         manifest = _manifest(partial, name, manifest_of_shard(paths[0]))
         manifest["filter"] = {
             "answers": [path.name for path in rates.files],

@@ -9,7 +9,7 @@ from io import BytesIO
 from typing import Any
 
 import numpy as np
-from PIL import Image
+from PIL import Image, UnidentifiedImageError
 from qwen_vl_utils.vision_process import fetch_image, smart_resize
 
 from datamodules.fields import SampleError
@@ -38,6 +38,9 @@ def open_image(data: bytes) -> Image.Image:
         with warnings.catch_warnings():
             warnings.simplefilter("error", Image.DecompressionBombWarning)
             image = Image.open(BytesIO(data), formats=IMAGE_FORMATS)
+    except UnidentifiedImageError as error:
+        detail = f"no PNG, JPEG or WebP (it starts with {data[:12]!r}); convert it to PNG"
+        raise SampleError("undecodable_media", f"an image does not open: {detail}") from error
     except Exception as error:  # Pillow's decoders raise almost anything on broken data
         raise SampleError("undecodable_media", f"an image does not open: {error}") from error
     if image.format == "PNG":

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import lightning as L
+import torch
 from lightning.pytorch.trainer.states import RunningStage, TrainerFn
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_info, rank_zero_warn
 from torch.utils.data import DataLoader
 from typing_extensions import override
 
 from datamodules.encode import Encoder
 from datamodules.grouping import described
+from datamodules.loader import PromptLoader
+from datamodules.mixture import worst_window
 from datamodules.questions import QuestionDataset
 from datamodules.remote import ShardCache
 from datamodules.skips import SkipBudget
 from datamodules.stream import (
     Collate,
     EvalDataset,
-    Item,
     StreamSampler,
     StridedBatches,
     TaskReader,
@@ -94,6 +97,8 @@ class ReasoningDataModule(L.LightningDataModule):
         self.budget = SkipBudget(max_skipped_share)
         self.seed = seed
         self.restored_iteration = 0
+        self.restored_stream: dict[str, Any] | None = None
+        self.stream: dict[str, Any] | None = None  # what the order of samples depends on
         self.encoder: Encoder | None = None
         self.finished: frozenset[tuple[str, str]] = frozenset()
 
@@ -120,14 +125,28 @@ class ReasoningDataModule(L.LightningDataModule):
                 f"data.prompts_per_iteration is {self.prompts_per_iteration}; with {ranks} ranks it"
                 f" must be a multiple of {ranks}, so that every rank does the same work"
             )
+        shares = [task.share for task in tasks]
+        error = worst_window(shares, self.prompts_per_iteration)
+        if error:
+            rank_zero_info(
+                f"shares x {self.prompts_per_iteration} prompts are no whole numbers: batches are"
+                " rounded, and over any run of batches a task is off its share by up to"
+                f" {error:.3g} prompts; other prompts_per_iteration can make it 0"
+            )
         sampler = StreamSampler(
-            [task.share for task in tasks],
+            shares,
             self.prompts_per_iteration,
             self._iterations_trained,
             self._rank,
             ranks,
         )
         dataset = TrainDataset(self._readers(tasks), self.seed)
+        self.stream = {
+            "seed": self.seed,
+            "prompts_per_iteration": self.prompts_per_iteration,
+            **{f"task {r.task.name}": [r.task.share, r.size] for r in dataset.readers},
+        }
+        self._compare_with_restored(self.stream)
         return self._loader(dataset, sampler, [task.name for task in tasks])
 
     @override
@@ -164,12 +183,26 @@ class ReasoningDataModule(L.LightningDataModule):
 
     @override
     def state_dict(self) -> dict[str, Any]:
-        """Position of the stream: iterations trained; the same on all ranks."""
-        return {"iteration": self._iterations_trained()}
+        """Position of the stream, iterations trained, and what its order depends on.
+
+        The same on all ranks.
+        """
+        position: dict[str, Any] = {"iteration": self._iterations_trained()}
+        return position if self.stream is None else {**position, "stream": self.stream}
 
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.restored_iteration = int(state_dict["iteration"])
+        self.restored_stream = state_dict.get("stream")
+
+    @override
+    def transfer_batch_to_device(
+        self, batch: PromptBatch, device: torch.device, dataloader_idx: int
+    ) -> PromptBatch:
+        start = time.perf_counter()
+        moved: PromptBatch = super().transfer_batch_to_device(batch, device, dataloader_idx)
+        moved.waited += time.perf_counter() - start
+        return moved
 
     @override
     def on_after_batch_transfer(self, batch: PromptBatch, dataloader_idx: int) -> PromptBatch:
@@ -178,6 +211,22 @@ class ReasoningDataModule(L.LightningDataModule):
             stage = "test" if self.trainer.testing else "validate"
             batch.metrics = {t.name: t.metrics for t in self.tasks[stage] if t.metrics}
         return batch
+
+    def _compare_with_restored(self, stream: dict[str, Any]) -> None:
+        before, self.restored_stream = self.restored_stream, None
+        if before is None or before == stream:
+            return
+        changed = [
+            f"{name} is {stream.get(name, 'gone')}, was {before.get(name, 'not there')}"
+            for name in {**before, **stream}
+            if stream.get(name) != before.get(name)
+        ]
+        rank_zero_warn(
+            "the data is not that of the checkpoint (of a task: share, samples):"
+            f" {'; '.join(changed)}. Iteration {self.restored_iteration} and those after it are the"
+            " new data's, as if the run had had it from the start: a task may repeat or miss"
+            " samples within this epoch"
+        )
 
     def _iterations_trained(self) -> int:
         """Batches that training is done with; those fetched ahead are not."""
@@ -216,7 +265,7 @@ class ReasoningDataModule(L.LightningDataModule):
         return readers
 
     def _loader(self, dataset: Any, batches: Any, tasks: Sequence[str]) -> DataLoader[Any]:
-        return DataLoader[Item | PromptBatch](
+        return PromptLoader(
             dataset,
             batch_sampler=batches,
             collate_fn=Collate(tuple(tasks)),

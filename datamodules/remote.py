@@ -9,24 +9,28 @@ resume, shuffle no further than its buffer, and let order and quotas depend on t
 from __future__ import annotations
 
 import bz2
-import fcntl
 import gzip
-import hashlib
 import lzma
 import os
 import re
 import select
 import tarfile
+import time
 import zlib
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager, suppress
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import closing, suppress
 from pathlib import Path
+from threading import Event
 from typing import Any, BinaryIO
 from urllib.parse import urlsplit
 
-from lightning.pytorch.utilities import rank_zero_info
+from lightning.pytorch.utilities import rank_zero_warn
 from webdataset.gopen import gopen
+
+from datamodules.shard_cache import ShardCache, ShardFetchError, cached
+
+__all__ = ["ShardCache", "ShardFetchError", "compression", "is_remote", "make_local"]
 
 _CHUNK = 1 << 20
 _REMOTE = re.compile(r"(pipe):|([A-Za-z][A-Za-z0-9+.-]*)://")
@@ -51,36 +55,15 @@ _CURL = {
     28: "the server did not answer in time",
     56: "the connection broke before all was there",
     60: "the server's certificate can't be checked",
+    92: "the connection broke before all was there",
 }
+# Trying again may help; that a server is busy (429, 5xx) webdataset's curl bears with by itself.
+_CURL_AGAIN = (6, 7, 18, 28, 52, 55, 56, 92)
+_PAUSE = 1.0  # seconds before the first retry, doubled for each one after
 
 
-class ShardFetchError(OSError):
-    """A shard could not be made local; the message says which, why and what to do."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class ShardCache:
-    """Where shards that are not plain local tars are kept, and what is too much.
-
-    A shard stays as it was fetched: delete its folder to fetch it again. Ranks and runs may share
-    the folder; one of them fetches, the others wait for it.
-
-    Args:
-        folder: made if missing; needs room for the unpacked shards.
-        max_shard_gb: a shard that is larger than this, packed or unpacked, is refused.
-        stall_seconds: a source that sends nothing for so long is given up.
-    """
-
-    folder: str = "~/.cache/sapo_vl/shards"
-    max_shard_gb: float = 50.0
-    stall_seconds: float = 300.0
-
-    def __post_init__(self) -> None:
-        for name in ("max_shard_gb", "stall_seconds"):
-            if not getattr(self, name) > 0:
-                raise ValueError(
-                    f"data.shard_cache.{name} is {getattr(self, name)}; it must be above 0"
-                )
+class _BrokenError(ShardFetchError):
+    """A source broke in a way that may not last."""
 
 
 def is_remote(source: str) -> bool:
@@ -108,17 +91,35 @@ def compression(path: str | Path) -> str | None:
     return next((name for name, magic in _MAGIC.items() if magic.match(start)), None)
 
 
-def fetch_shard(source: str, cache: ShardCache) -> str:
-    """Give the path of a plain tar with what a URL or command gives, fetched now if need be.
+def make_local(shards: Sequence[tuple[str, bool]], cache: ShardCache) -> list[str]:
+    """Give the paths of plain tars with the shards' content, fetched or unpacked now if need be.
 
     Args:
-        source: http(s) URL, or ``pipe:`` command whose output is the shard; no braces.
-        cache: where to keep it.
+        shards: path, URL or ``pipe:`` command of each, no braces, and whether it is remote.
+        cache: where to keep what isn't a plain local tar; says how many are made at a time.
 
     Raises:
-        ShardFetchError: the source can't be reached or is cut, broken, no tar or too large, or the
-            cache can't be written.
+        ShardFetchError: a source can't be reached or is cut, broken, no tar or too large, or the
+            cache can't be written; the other fetches are ended.
     """
+    stop = Event()
+    pool = ThreadPoolExecutor(cache.parallel, thread_name_prefix="shards")
+    try:
+        made = [pool.submit(_make_local, *one, cache, stop) for one in shards]
+        failed = [one for one in wait(made, return_when=FIRST_EXCEPTION).done if one.exception()]
+        return [one.result() for one in failed or made]
+    finally:
+        stop.set()
+        pool.shutdown(cancel_futures=True)
+
+
+def _make_local(shard: str, remote: bool, cache: ShardCache, stop: Event) -> str:
+    if remote:
+        return _fetch(shard, cache, stop)
+    return _unpack(shard, cache, stop)
+
+
+def _fetch(source: str, cache: ShardCache, stop: Event) -> str:
     shown = _shown(source)
     if source.startswith("pipe:"):
         name = (re.findall(r"[\w.-]+\.tar\b", source) or ["pipe"])[-1]
@@ -128,78 +129,53 @@ def fetch_shard(source: str, cache: ShardCache) -> str:
     def fill(path: Path) -> None:
         raw = path.with_name("raw.part")
         try:
-            _write(_pieces(source, cache.stall_seconds), raw, cache, shown)
+            _download(source, raw, cache, stop)
             if compression(raw) is None:
                 raw.replace(path)
             else:
-                _write(_unpacked(raw, shown), path, cache, shown)
+                _write(_unpacked(raw, shown), path, cache, shown, stop)
+            _require_tar(path, shown)
         finally:
             raw.unlink(missing_ok=True)
 
-    return _cached(source, name, shown, cache, fill)
+    return cached(source, name, shown, cache, fill)
 
 
-def unpack_shard(path: str, cache: ShardCache) -> str:
-    """Give the path of a plain tar with the content of a local shard: itself, if it is one.
+def _download(source: str, path: Path, cache: ShardCache, stop: Event) -> None:
+    """Write what a source gives; one that breaks is begun again from its start."""
+    for retry in range(cache.retries + 1):
+        try:
+            pieces = _pieces(source, cache.stall_seconds, stop)
+            _write(pieces, path, cache, _shown(source), stop)
+            break
+        except _BrokenError as error:
+            if retry == cache.retries or stop.is_set():
+                raise
+            rank_zero_warn(f"{error}; trying again")
+            stop.wait(_PAUSE * 2**retry)
 
-    Raises:
-        ShardFetchError: the file is broken, no tar or too large, or the cache can't be written.
-    """
+
+def _unpack(path: str, cache: ShardCache, stop: Event) -> str:
     if compression(path) is None:
         return path
     stat = os.stat(path)  # a file that was changed is unpacked again
     identity = f"{os.path.realpath(path)} {stat.st_size} {stat.st_mtime_ns}"
-    return _cached(
-        identity,
-        os.path.basename(path),
-        path,
-        cache,
-        lambda plain: _write(_unpacked(Path(path), path), plain, cache, path),
-    )
+
+    def fill(plain: Path) -> None:
+        _write(_unpacked(Path(path), path), plain, cache, path, stop)
+        _require_tar(plain, path)
+
+    return cached(identity, os.path.basename(path), path, cache, fill)
 
 
-def _cached(
-    identity: str, name: str, shown: str, cache: ShardCache, fill: Callable[[Path], None]
-) -> str:
-    """The file kept for ``identity``; made under another name, so what has its name is whole."""
-    folder = Path(cache.folder).expanduser() / hashlib.sha256(identity.encode()).hexdigest()[:16]
-    stem = re.sub(r"(\.tar)?(\.(gz|bz2|xz))?$", "", re.sub(r"[^\w.-]", "_", name)).lstrip(".")
-    path, part = folder / f"{stem[:100] or 'shard'}.tar", folder / "plain.part"
-    if path.exists():
-        return str(path)
-    rank_zero_info(f"fetching the shard {shown} into {folder}")
-    try:
-        with _locked(folder):
-            if not path.exists():  # another rank may have made it meanwhile
-                try:
-                    fill(part)
-                    _require_tar(part, shown)
-                    (folder / "source.txt").write_text(f"{shown}\n")
-                    part.replace(path)
-                finally:
-                    part.unlink(missing_ok=True)
-    except ShardFetchError:
-        raise
-    except OSError as error:
-        raise ShardFetchError(
-            f"the shard {shown} can't be kept in {folder}: {error}; make room there, or set"
-            " data.shard_cache.folder to another place"
-        ) from error
-    return str(path)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    folder.mkdir(parents=True, exist_ok=True)
-    with open(folder / "lock", "w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)  # let go when the file is closed or the process dies
-        yield
-
-
-def _write(pieces: Generator[bytes, None, None], path: Path, cache: ShardCache, shown: str) -> None:
+def _write(
+    pieces: Generator[bytes, None, None], path: Path, cache: ShardCache, shown: str, stop: Event
+) -> None:
     size = 0
     with open(path, "wb") as file, closing(pieces):
         for piece in pieces:
+            if stop.is_set():
+                raise ShardFetchError(f"the shard {shown} is no longer wanted: another one failed")
             size += len(piece)
             if size > cache.max_shard_gb * 1e9:
                 raise ShardFetchError(
@@ -209,7 +185,7 @@ def _write(pieces: Generator[bytes, None, None], path: Path, cache: ShardCache, 
             file.write(piece)
 
 
-def _pieces(source: str, stall_seconds: float) -> Generator[bytes, None, None]:
+def _pieces(source: str, stall_seconds: float, stop: Event) -> Generator[bytes, None, None]:
     """The bytes of a URL or command, as webdataset opens it."""
     try:
         stream = gopen(source, "rb", bufsize=_CHUNK)
@@ -221,8 +197,11 @@ def _pieces(source: str, stall_seconds: float) -> Generator[bytes, None, None]:
     file: BinaryIO = getattr(stream, "stream", stream)
     try:
         while True:
-            if not select.select([file], [], [], stall_seconds)[0]:
-                raise ShardFetchError(
+            deadline = time.monotonic() + stall_seconds
+            while not select.select([file], [], [], min(0.5, stall_seconds))[0]:
+                if time.monotonic() < deadline and not stop.is_set():
+                    continue
+                raise _BrokenError(
                     f"the shard {_shown(source)} sent nothing for {stall_seconds:g} s; try again"
                     " later, or raise data.shard_cache.stall_seconds"
                 )
@@ -234,7 +213,8 @@ def _pieces(source: str, stall_seconds: float) -> Generator[bytes, None, None]:
     finally:
         _end(stream)
     if status:
-        raise ShardFetchError(_failure(source, status))
+        again = source.startswith("pipe:") or status in _CURL_AGAIN
+        raise (_BrokenError if again else ShardFetchError)(_failure(source, status))
 
 
 def _end(stream: Any) -> None:

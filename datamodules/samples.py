@@ -111,9 +111,9 @@ def read_sample(
 
 def _answer(data: Mapping[str, Any]) -> str:
     answer = data.get("answer")
-    if isinstance(answer, int | float) and not isinstance(answer, bool):
+    if isinstance(answer, int | float) and not isinstance(answer, bool) and math.isfinite(answer):
         answer = str(answer)
-    if answer is None or answer == "":
+    if answer is None or (isinstance(answer, str) and not answer.strip()):
         raise SampleError("missing_answer", 'the .json has no "answer"')
     return check_text(answer, "answer", "missing_answer")
 

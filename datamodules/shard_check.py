@@ -20,18 +20,18 @@ _FACTOR = 32  # pixels a side of a token; any will do, only decoding is tried
 def check_shards(
     shards: str | Path | Sequence[str], *, progress: Callable[[int], None] | None = None
 ) -> dict[str, Any]:
-    """Read every sample of the shards, decode every image and compare with the manifests.
+    """Read every sample of the shards, decode every image and video and compare with the manifests.
 
     Args:
         shards: a folder (all its ``*.tar``), a pattern or several (see ``expand_shards``).
         progress: called with the number of samples gone through.
 
     Returns:
-        ``ok``, ``samples``, ``images``, ``problems`` (how many), ``missing_shards`` (named by a
-        manifest but not there), ``hashes`` (shards whose SHA-256 is the manifest's), ``summary``
-        (as in a manifest), ``evaluation_only`` (names of sets) and ``shards``: per file ``shard,
-        samples, images, hash`` ("ok", "differs" or "unknown"), ``counts`` (problem name -> number)
-        and ``problems`` (``why, where, detail``).
+        ``ok``, ``samples``, ``images``, ``videos``, ``problems`` (how many), ``missing_shards``
+        (named by a manifest but not there), ``hashes`` (shards whose SHA-256 is the manifest's),
+        ``summary`` (as in a manifest), ``evaluation_only`` (names of sets) and ``shards``: per file
+        ``shard, samples, images, videos, hash`` ("ok", "differs" or "unknown"), ``counts`` (problem
+        name -> number) and ``problems`` (``why, where, detail``).
 
     Raises:
         FileNotFoundError: nothing to check.
@@ -46,6 +46,7 @@ def check_shards(
         "ok": problems == 0,
         "samples": sum(report["samples"] for report in reports),
         "images": sum(report["images"] for report in reports),
+        "videos": sum(report["videos"] for report in reports),
         "problems": problems,
         "missing_shards": missing,
         "hashes": sum(report["hash"] == "ok" for report in reports),
@@ -89,7 +90,7 @@ def find_shards(shards: str | Path | Sequence[str]) -> tuple[list[str], bool]:
 
 def _check_shard(path: str, tally: Tally, progress: Callable[[int], None]) -> dict[str, Any]:
     problems: list[Skip] = []
-    samples = images = 0
+    samples = images = videos = 0
     name = Path(path).name
     try:
         index = ShardIndex(path)
@@ -108,6 +109,7 @@ def _check_shard(path: str, tally: Tally, progress: Callable[[int], None]) -> di
             samples += not faults
             if not faults:
                 images += len(prompt.images)
+                videos += len(prompt.videos)
                 tally.add(prompt)
             progress(tally.samples)
         problems += _miscount(path, len(index))
@@ -117,6 +119,7 @@ def _check_shard(path: str, tally: Tally, progress: Callable[[int], None]) -> di
         "shard": path,
         "samples": samples,
         "images": images,
+        "videos": videos,
         "hash": same,
         "counts": dict(sorted(Counter(problem.why for problem in problems).items())),
         "problems": [{"why": p.why, "where": p.where, "detail": p.detail} for p in problems],

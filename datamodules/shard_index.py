@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from braceexpand import braceexpand
 
-from datamodules.remote import ShardCache, compression, fetch_shard, is_remote, unpack_shard
+from datamodules.remote import ShardCache, compression, is_remote, make_local
 from sapo_vl.types import Skip
 
 # As webdataset groups members: the key ends at the first dot of the base name.
@@ -54,12 +54,15 @@ def expand_shards(
         ShardFetchError: a shard could not be fetched or unpacked.
     """
     patterns = [pattern] if isinstance(pattern, str) else pattern
-    found = dict.fromkeys(shard for one in patterns for shard in _expand(str(one)))
+    found: dict[str, tuple[str, bool]] = {}
+    for shard, remote in (shard for one in patterns for shard in _expand(str(one))):
+        # However a file is written, ./a.tar or through a link, its samples count once.
+        found.setdefault(shard if remote else os.path.realpath(shard), (shard, remote))
     if not found:
         raise FileNotFoundError(
             "no shard pattern was given; name at least one, like data/NAME-*.tar"
         )
-    return [(fetch_shard if remote else unpack_shard)(shard, cache) for shard, remote in found]
+    return make_local(list(found.values()), cache)
 
 
 def _expand(pattern: str) -> list[tuple[str, bool]]:
@@ -107,11 +110,13 @@ class ShardIndex:
         self.keys: list[str] = []  # "<shard>#<key>"
         self.problems: list[Skip] = []
         self._places: list[tuple[int, tuple[_Field, ...]]] = []
+        self._versions: list[tuple[int, int]] = []
         names = [Path(path).name for path in self.shards]
         times = Counter(names)
         for number, path in enumerate(self.shards):
             # Two folders may hold shards of one name; the keys of the run must still be unique.
             label = names[number] if times[names[number]] == 1 else path
+            self._versions.append(_version(os.stat(path)))
             samples, problems = _scan(path, label)
             self.problems += problems
             self.keys += [f"{label}#{key}" for key, _ in samples]
@@ -131,21 +136,27 @@ class ShardIndex:
         """Read sample ``i``: field name (``json``, ``png``, ``0.png``, ...) -> content.
 
         Raises:
-            OSError: the shard is gone or shorter than when it was indexed.
+            OSError: the shard is gone, or not the file that was indexed.
         """
         number, fields = self._places[i]
         descriptor = os.open(self.shards[number], os.O_RDONLY)
         try:
+            same = _version(os.fstat(descriptor)) == self._versions[number]
             content = {
                 field.name: os.pread(descriptor, field.size, field.offset) for field in fields
             }
         finally:
             os.close(descriptor)
-        if any(len(content[field.name]) != field.size for field in fields):
+        if not same or any(len(content[field.name]) != field.size for field in fields):
             raise OSError(
-                f"{self.keys[i]}: the shard was changed since this run indexed it; start again"
+                f"{self.keys[i]}: the shard {self.shards[number]} was changed since this run"
+                " indexed it; start again, and write new shards under new names"
             )
         return content
+
+
+def _version(stat: os.stat_result) -> tuple[int, int]:
+    return stat.st_size, stat.st_mtime_ns
 
 
 def _scan(path: str, label: str) -> tuple[list[tuple[str, tuple[_Field, ...]]], list[Skip]]:

@@ -14,7 +14,7 @@ from typing import IO, Any
 
 from webdataset import TarWriter
 
-from datamodules.samples import image_extension
+from datamodules.fields import image_extension, is_mp4
 
 _KEY = re.compile(r"(?!__)[\w-]+")
 _NAME = re.compile(r"[\w-]+")
@@ -65,7 +65,8 @@ def encode_sample(sample: Mapping[str, Any], images: Iterable[bytes]) -> dict[st
     """Give the members of a sample: ``json`` and its media (``png``, or ``0.png``, ...; ``mp4``).
 
     Raises:
-        ValueError: a value JSON can't hold, or an image that is no PNG, JPEG or WebP.
+        ValueError: a value JSON can't hold, an image that is no PNG, JPEG or WebP, or a video that
+            is no mp4.
         TypeError: a value JSON can't hold.
     """
     data = {
@@ -78,6 +79,10 @@ def encode_sample(sample: Mapping[str, Any], images: Iterable[bytes]) -> dict[st
         fields[f"{place}{image_extension(image)}"] = image
     videos = list(sample.get("videos") or ())
     for number, video in enumerate(videos):
+        if not is_mp4(video):
+            raise ValueError(
+                f"video {number} is no mp4 (it starts with {video[:8]!r}); convert it with ffmpeg"
+            )
         fields[f"{number}.mp4" if len(videos) > 1 else "mp4"] = video
     return fields
 

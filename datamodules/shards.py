@@ -1,8 +1,8 @@
 """Write WebDataset shards; finding, reading and checking them is offered here too.
 
-``write_shards`` takes sample mappings: ``key``, ``images`` (encoded files, optional) and the JSON
-fields that ``datamodules.samples`` describes. ``datamodules.making`` writes the shards of a source,
-with all its options.
+``write_shards`` takes sample mappings: ``key``, ``images`` and ``videos`` (encoded files, optional)
+and the JSON fields that ``datamodules.samples`` describes. ``datamodules.making`` writes the shards
+of a source, with all its options.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def write_shards(
     is written.
 
     Args:
-        samples: one mapping a sample; ``images`` is a list of encoded PNG, JPEG or WebP files.
+        samples: one mapping a sample; ``images`` is a list of encoded PNG, JPEG or WebP files,
+            ``videos`` one of mp4 files.
         out_dir: made if it isn't there.
         name: letters, digits, "_" and "-".
         max_samples: a shard holds at most this many samples.

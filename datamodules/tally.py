@@ -1,4 +1,4 @@
-"""Count what a set of samples holds: images and their sizes, answers, values of a field."""
+"""Count what a set of samples holds: images, their sizes, videos, answers, values of a field."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ class Tally:
         self.by = by
         self.samples = 0
         self.images = 0
+        self.videos = 0
         self.choices = 0
         self.answers: Counter[str] = Counter()
         self.sides: Counter[str] = Counter()  # "up to so many pixels" -> images, by longest side
@@ -38,6 +39,7 @@ class Tally:
         """Count one sample."""
         self.samples += 1
         self.images += len(prompt.images)
+        self.videos += len(prompt.videos)
         self.choices += bool(prompt.options)
         self.answers[prompt.reference[:80]] += 1
         if self.by and self.by in prompt.meta:
@@ -71,6 +73,7 @@ class Tally:
         summary: dict[str, Any] = {
             "samples": self.samples,
             "images": self.images,
+            "videos": self.videos,
             "answers": {
                 "with_options": self.choices,
                 "distinct": len(self.answers),

@@ -153,7 +153,7 @@ class PromptBatch:
     floats in them; this class they leave alone, and ``to`` is all they need.
     """
 
-    __slots__ = ("inputs", "metrics", "prompts", "skipped", "tasks")
+    __slots__ = ("inputs", "metrics", "prompts", "skipped", "tasks", "waited")
 
     def __init__(
         self,
@@ -169,6 +169,7 @@ class PromptBatch:
         self.tasks = tuple(tasks)
         self.skipped = tuple(skipped)  # samples left out while this batch was filled
         self.metrics = dict(metrics or {})  # task -> what it is scored by, fresh; else avg@n
+        self.waited = 0.0  # seconds that the trainer waited for this batch, set by its loader
 
     def __len__(self) -> int:
         return len(self.prompts)
@@ -176,7 +177,9 @@ class PromptBatch:
     def to(self, device: torch.device | str, non_blocking: bool = False) -> PromptBatch:
         """Copy the model inputs to ``device``; the prompts stay where they are."""
         inputs = [x.to(device) for x in self.inputs]
-        return PromptBatch(self.prompts, inputs, self.tasks, self.skipped, self.metrics)
+        moved = PromptBatch(self.prompts, inputs, self.tasks, self.skipped, self.metrics)
+        moved.waited = self.waited
+        return moved
 
 
 @dataclass(frozen=True, kw_only=True)  # no slots: the command line reads defaults from __dict__

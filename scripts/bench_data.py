@@ -29,6 +29,7 @@ from webdataset import TarWriter
 
 from datamodules import TaskConfig
 from datamodules.encode import Encoder
+from datamodules.loader import PromptLoader
 from datamodules.mixture import sample_number
 from datamodules.shard_index import ShardIndex, expand_shards
 from datamodules.stream import Collate, StreamSampler, TaskReader, TrainDataset
@@ -202,7 +203,7 @@ def _reader(shards: str, processor: str) -> TaskReader:
 
 
 def _batches(reader: TaskReader, prompts: int, workers: int, start: int = 0) -> Iterator[Any]:
-    loader = torch.utils.data.DataLoader(
+    loader = PromptLoader(
         TrainDataset([reader], seed=0),
         batch_sampler=StreamSampler([1.0], prompts, lambda: start, 0, 1),
         collate_fn=Collate(("bench",)),

@@ -8,7 +8,7 @@ scripts/make_shards.py folder --data mine/samples.jsonl --name mine --verifier n
 scripts/make_shards.py parquet --data "mine/*.parquet" --name mine --question problem OUT_DIR
 scripts/make_shards.py mathvision --data MathVision.tsv --max-pixels 1000000 OUT_DIR
 scripts/make_shards.py puzzlevqa --data FOLDER --group-by puzzle --val-share 0.1 OUT_DIR
-scripts/make_shards.py --filter runs/predict/samples.jsonl --max-pass 0.9 SHARDS OUT_DIR
+scripts/make_shards.py --filter runs/test/samples.jsonl --max-pass 0.9 SHARDS OUT_DIR
 scripts/make_shards.py --check OUT_DIR [--json FILE] [--contact-sheet FILE.png]
 
 The same command goes on after an interruption.
@@ -230,6 +230,8 @@ def _filter(args: argparse.Namespace) -> int:
     for made in report["sets"]:
         dropped = ", ".join(f"{number} {why}" for why, number in made["filter"]["dropped"].items())
         print(f"{made['name']}: {made['samples']} samples stay; dropped: {dropped or 'none'}")
+    for name, dropped in report["empty"].items():
+        print(f"{name}: no sample stays, so it is not written; dropped: {dropped}")
     if report["unanswered_kept"]:
         print(f"{report['unanswered_kept']} samples without answers stay")
     if report["unmatched_answers"]:
@@ -243,6 +245,7 @@ def _check(args: argparse.Namespace) -> int:
     for shard in report["shards"]:
         faults = ", ".join(f"{number} {why}" for why, number in shard["counts"].items())
         found = f"{shard['samples']} good samples, {shard['images']} images"
+        found += f", {shard['videos']} videos" if shard["videos"] else ""
         print(f"{shard['shard']}: {found}, hash {shard['hash']}; {faults or 'no problem'}")
         _show(shard["problems"])
     for name in report["missing_shards"]:

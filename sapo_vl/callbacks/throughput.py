@@ -15,8 +15,10 @@ from sapo_vl.types import IterationOutput, PromptBatch
 class ThroughputMonitor(L.Callback):
     """Log seconds by phase and tokens per second.
 
-    ``time/iteration`` runs from one iteration's end to the next, the wait for data (``time/data``)
-    included, validation not; ``time/tokens_per_second`` is sampled tokens over it, on each rank.
+    ``time/iteration`` runs from one iteration's end to the next, validation not included;
+    ``time/tokens_per_second`` is sampled tokens over it, on each rank. ``time/data`` is the part of
+    it that was spent waiting for the batch and moving it to the device, and nothing else; 0 where
+    an iteration has none before it, as the time until the first batch belongs to the start.
     """
 
     def __init__(self) -> None:
@@ -42,7 +44,7 @@ class ThroughputMonitor(L.Callback):
         begun = self.started if self.ended is None else self.ended
         now = time.perf_counter()
         means: dict[str, Mean] = {f"time/{k}": (v, 1) for k, v in output.seconds.items()}
-        means["time/data"] = (self.started - begun, 1)
+        means["time/data"] = (0.0 if self.ended is None else batch.waited, 1)
         means["time/iteration"] = (now - begun, 1)
         tokens = output.rollout.mask_BT.sum()
         means["time/tokens_per_second"] = (tokens / (now - begun), 1)

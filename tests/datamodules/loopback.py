@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,16 @@ class Server(http.server.BaseHTTPRequestHandler):
     asked: list[str]
 
     def do_GET(self):
+        with self.server.lock:
+            self.server.now += 1
+            self.server.most = max(self.server.most, self.server.now)
+        try:
+            self.answer()
+        finally:
+            with self.server.lock:
+                self.server.now -= 1
+
+    def answer(self):
         self.asked.append(self.path)
         name = self.path.lstrip("/").partition("?")[0]
         file = self.folder / name
@@ -33,7 +44,11 @@ class Server(http.server.BaseHTTPRequestHandler):
         if "silent" in name:
             self.wfile.flush()
             threading.Event().wait(3)
-        self.wfile.write(body[: len(body) // 2] if "cut" in name else body)
+        if "slow" in name:
+            threading.Event().wait(0.2)
+        flaky = re.match(r"flaky-(\d+)", name)  # breaks so many times
+        cut = "cut" in name or (flaky and self.asked.count(self.path) <= int(flaky[1]))
+        self.wfile.write(body[: len(body) // 2] if cut else body)
 
     def log_message(self, *_):
         pass
@@ -49,5 +64,6 @@ def serving(folder: Path) -> Iterator[Any]:
         thread.start()
         server.url = f"http://127.0.0.1:{server.server_address[1]}"
         server.folder, server.asked = folder, handler.asked
+        server.now, server.most, server.lock = 0, 0, threading.Lock()  # requests at a time
         yield server
         server.shutdown()

@@ -79,7 +79,8 @@ def test_ranks_with_more_workers_than_shards_see_the_batches_of_one(
     parts = run_ranks(processor, uneven, tmp_path, ranks, start)
     batches = zip(*(part["fit"] for part in parts), strict=True)
     assert [flat(of_ranks) for of_ranks in batches] == seen["fit"][START:STOP]
-    assert [part["position"] for part in parts] == [{"iteration": STOP}] * ranks
+    assert [part["position"]["iteration"] for part in parts] == [STOP] * ranks
+    assert all(part["position"] == parts[0]["position"] for part in parts)
     tested = flat(flat(part["test"] for part in parts))
     assert sorted(tested) == sorted(flat(seen["test"]))
     assert len(set(tested)) == 38

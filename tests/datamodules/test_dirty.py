@@ -15,6 +15,7 @@ from PIL import Image
 from shard_files import pack, row
 
 from datamodules.fields import SampleError
+from datamodules.images import open_image
 from datamodules.samples import read_sample
 from datamodules.shard_index import ShardIndex
 from datamodules.stream import EvalDataset, TaskReader
@@ -219,3 +220,12 @@ def test_every_fault_of_a_set_is_said_and_the_rest_is_read(tmp_path, encoder):
     assert {(s.why, s.where) for item in items for s in item.skipped} == {
         ("undecodable_media", f"s.tar#{key}") for key in ("cut", "zero", "bomb", "wide")
     }
+
+
+@pytest.mark.parametrize("kind", [b"ftypheic", b"ftypavif"])
+def test_formats_that_are_not_read_say_so(kind):
+    with pytest.raises(
+        SampleError, match=r"no PNG, JPEG or WebP \(it starts with .*ftyp"
+    ) as caught:
+        open_image(bytes(3) + b"\x18" + kind + bytes(200))
+    assert caught.value.why == "undecodable_media"

@@ -146,3 +146,13 @@ def test_requests_that_cannot_be_filled(tmp_path, shards):
         filter_shards(shards, [tmp_path / "bad.jsonl"], tmp_path / "out")
     with pytest.raises(ValueError, match=r'line 1: no "key" and "responses"'):
         filter_shards(shards, [jsonl(tmp_path / "bad.jsonl", [{"id": 1}])], tmp_path / "out")
+
+
+def test_a_set_of_which_nothing_stays_does_not_keep_the_others_from_being_written(tmp_path, shards):
+    write_shards(make(2), shards, "b-train")
+    rows = [record(f"b-train-000000.tar#000{i}", 4, 4) for i in range(2)]
+    report = filter_shards(shards, [answers_of(tmp_path, rows=rows)], tmp_path / "out")
+    assert report["empty"] == {"b-train": {"too_easy": 2}}
+    assert report["dropped"] == {"too_easy": 3, "too_hard": 1, "unanswered": 1}
+    assert list(read(tmp_path / "out")) == ["0001", "0002"]
+    assert not list((tmp_path / "out").glob("b-*"))

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from fractions import Fraction
@@ -7,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from datamodules.mixture import batch_places, counts_after, sample_number
+from datamodules.mixture import batch_places, counts_after, sample_number, worst_window
 
 KNOWN = [
     ((1.0,), 7),
@@ -76,6 +77,83 @@ def test_counts_far_into_a_run_need_no_walk_through_it():
     assert sum(counts) == 8 * (10**12 + 3)
     for count, share in zip(counts, exact((0.1, 0.2, 0.7), 8), strict=True):
         assert abs(count - share * (10**12 + 3)) < 1
+
+
+def schedule_with_windows_below_one(rests, batches):
+    """Search all ways to deal out the prompts above the whole ones; None: every way fails.
+
+    A window of one batch below one leaves each task its share rounded down or up, so that it is
+    enough to choose who gets one more. Errors in units of 1 / period keep the search exact.
+    """
+    period = math.lcm(*(rest.denominator for rest in rests))
+    steps = [int(rest * period) for rest in rests]
+    extra = sum(steps) // period
+    choices = list(itertools.combinations(range(len(rests)), extra))
+
+    def search(chosen, errors, low, high):
+        if len(chosen) == batches:
+            return chosen
+        for choice in choices:
+            new = [errors[i] - steps[i] + period * (i in choice) for i in range(len(rests))]
+            lows, highs = list(map(min, low, new)), list(map(max, high, new))
+            if all(h - lo < period for lo, h in zip(lows, highs, strict=True)):
+                found = search([*chosen, choice], new, lows, highs)
+                if found is not None:
+                    return found
+        return None
+
+    zero = [0] * len(rests)
+    return search([], zero, zero, zero)
+
+
+def test_no_rule_keeps_every_window_of_three_tasks_below_one():
+    rests = [x % 1 for x in exact((0.6, 0.25, 0.15), 7)]
+    assert rests == [Fraction(1, 5), Fraction(3, 4), Fraction(1, 20)]
+    assert schedule_with_windows_below_one(rests, 20) is None
+    assert worst_window((0.6, 0.25, 0.15), 7) == pytest.approx(1.4)
+
+
+# Fraenkel's rests, tasks that take turns, a task without a rest, and rests that add up to two.
+POSSIBLE = [
+    ((0.6, 0.4), 7),
+    ((0.123, 0.877), 7),
+    ((0.5, 0.3, 0.2), 64),
+    ((4, 2, 1), 64),
+    ((8, 4, 2, 1), 16),
+    ((1, 1, 4), 1),
+    ((1, 1, 2, 2, 4), 11),
+    ((2, 1, 1, 2, 6), 13),
+    ((3, 1, 2, 1, 3), 13),
+    ((1,) * 7, 3),
+]
+
+
+@pytest.mark.parametrize(("shares", "prompts"), POSSIBLE)
+def test_every_window_is_off_by_less_than_one_where_that_can_be(shares, prompts):
+    assert worst_window(shares, prompts) < 1
+    wanted = exact(shares, prompts)
+    totals = [counts_after(shares, prompts, t) for t in range(120)]
+    for start, stop in itertools.combinations(range(120), 2):
+        for before, after, share in zip(totals[start], totals[stop], wanted, strict=True):
+            assert abs(after - before - share * (stop - start)) < 1
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_three_tasks_are_off_by_one_only_where_every_rule_is(seed):
+    rng = random.Random(seed)
+    first, second = sorted(rng.sample(range(1, 12), 2))
+    shares, prompts = (first, second - first, 12 - second), rng.randint(1, 16)
+    rests = [x % 1 for x in exact(shares, prompts)]
+    possible = schedule_with_windows_below_one(rests, 12) is not None
+    assert (worst_window(shares, prompts) < 1) == possible
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_the_worst_window_is_below_two_and_zero_without_rests(seed):
+    shares, prompts = random_shares(seed)
+    whole = all(x.denominator == 1 for x in exact(shares, prompts))
+    assert (worst_window(shares, prompts) == 0) == whole
+    assert worst_window(shares, prompts) < 2
 
 
 @pytest.mark.parametrize(("shares", "prompts"), KNOWN)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 
 import lightning as L
 import pytest
@@ -64,7 +65,7 @@ class TestResume:
     def test_position_counts_iterations_trained_not_fetched(self, data, tmp_path):
         own, module, source = trainer(**iterations(4)), Recorder(), data(num_workers=2)
         own.fit(module, datamodule=source)
-        assert source.state_dict() == {"iteration": 4}
+        assert source.state_dict()["iteration"] == 4
         assert own.global_step == 8
 
     def test_epochs_go_on_where_the_last_one_stopped(self, fit, tmp_path):
@@ -98,6 +99,31 @@ class TestResume:
         assert module.seen["fit"] == plain.seen["fit"]
         assert len(module.seen["validate"]) == 2 * 5
         assert sum(map(len, module.seen["validate"])) == 2 * 38
+
+    def test_other_data_than_the_checkpoints_is_said_and_well_defined(self, data, tasks, tmp_path):
+        def fit(path=None, count=4, **changes):
+            module, own = Recorder(), trainer(**iterations(count))
+            with warnings.catch_warnings(record=True) as caught:
+                warnings.simplefilter("always")
+                own.fit(module, datamodule=data(**changes), ckpt_path=path)
+            own.save_checkpoint(tmp_path / "last.ckpt")
+            said = [str(w.message) for w in caught if "not that of the check" in str(w.message)]
+            return module.seen["fit"], said
+
+        fit(count=2)
+        (tmp_path / "last.ckpt").rename(tmp_path / "2.ckpt")
+        path = tmp_path / "2.ckpt"
+        assert fit(path)[1] == []
+        for changes, words in (
+            ({"tasks": tasks(shares=(2, 1))}, ["task few is [2, 5], was [0.5, 5]"]),
+            ({"tasks": tasks(max_samples=5)}, ["task many is [0.5, 5], was [0.5, 33]"]),
+            ({"tasks": tasks()[:1]}, ["task many is gone, was [0.5, 33]"]),
+            ({"seed": 3}, ["seed is 3, was 0"]),
+            ({"prompts_per_iteration": 12}, ["prompts_per_iteration is 12, was 6"]),
+        ):
+            resumed, (said,) = fit(path, **changes)
+            assert all(word in said for word in [*words, "Iteration 2 and those after it"])
+            assert resumed == fit(**changes)[0][2:]
 
     def test_seed_changes_the_order(self, data):
         first = [next(iter(loader(data(seed=seed)))).prompts for seed in (0, 0, 1)]
@@ -212,3 +238,17 @@ def test_settings_of_videos_and_of_the_cache_come_from_yaml(processor, shards):
     assert (source.shard_cache.folder, source.budget.share) == ("somewhere", 0.5)
     source.setup("fit")
     assert len(source.train_dataloader().dataset) == 5
+
+
+def test_says_at_start_how_far_off_a_share_can_be(data, tasks, caplog):
+    def said(**changes):
+        caplog.clear()
+        source = data(tasks=tasks(shares=(2, 1)), **changes)
+        source.setup("fit")
+        with caplog.at_level("INFO"):
+            source.train_dataloader()
+        return [r.getMessage() for r in caplog.records if "no whole numbers" in r.getMessage()]
+
+    assert said(prompts_per_iteration=6) == []
+    (message,) = said(prompts_per_iteration=4)
+    assert "off its share by up to 0.667 prompts" in message

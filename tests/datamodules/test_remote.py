@@ -10,6 +10,7 @@ import os
 import pickle
 import socket
 import tarfile
+import time
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,11 @@ def server(tmp_path, monkeypatch):
         yield running
 
 
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    monkeypatch.setattr("datamodules.remote._PAUSE", 0.01)
+
+
 @pytest.fixture
 def cache(tmp_path):
     return ShardCache(folder=str(tmp_path / "cache"), stall_seconds=20)
@@ -46,7 +52,9 @@ def contents(paths):
 
 
 def leftovers(cache):
-    return [p.name for p in Path(cache.folder).rglob("*") if p.is_file() and p.name != "lock"]
+    """What failed fetches left behind, beside locks."""
+    files = (path for path in Path(cache.folder).glob("*/*") if path.parent.name != "users")
+    return [path.name for path in files if path.name != "lock"]
 
 
 class TestOneBehaviour:
@@ -262,10 +270,122 @@ class TestFailures:
         with pytest.raises(ValueError, match=rf"{scheme}:// are not read .*pipe:COMMAND"):
             expand_shards(pattern, cache)
 
-    @pytest.mark.parametrize("name", ["max_shard_gb", "stall_seconds"])
+    @pytest.mark.parametrize("name", ["max_shard_gb", "max_total_gb", "stall_seconds", "parallel"])
     def test_limits_out_of_range(self, name):
         with pytest.raises(ValueError, match=rf"data\.shard_cache\.{name} is 0"):
             ShardCache(**{name: 0})
+        with pytest.raises(ValueError, match=r"data\.shard_cache\.retries is -1"):
+            ShardCache(retries=-1)
+
+
+class TestAgainAndAtOnce:
+    def test_a_connection_that_breaks_twice_is_begun_again_each_time(self, server, cache):
+        pack(server.folder / "flaky-2.tar", [("x.json", row()), ("x.png", os.urandom(200_000))])
+        with pytest.warns(UserWarning, match="broke before all was there.*; trying again"):
+            (path,) = expand_shards(f"{server.url}/flaky-2.tar", cache)
+        assert Path(path).read_bytes() == (server.folder / "flaky-2.tar").read_bytes()
+        assert len(server.asked) == 3
+
+    def test_one_that_breaks_each_time_is_given_up(self, server, tmp_path):
+        pack(server.folder / "cut.tar", [("x.json", row()), ("x.png", bytes(200_000))])
+        cache = ShardCache(folder=str(tmp_path / "cache"), retries=1)
+        with pytest.raises(ShardFetchError, match="broke before"):
+            expand_shards(f"{server.url}/cut.tar", cache)
+        assert len(server.asked) == 2
+
+    def test_what_is_not_there_is_asked_for_once(self, server, cache):
+        with pytest.raises(ShardFetchError, match="404"):
+            expand_shards(f"{server.url}/none.tar", cache)
+        assert len(server.asked) == 1
+
+    def test_a_command_that_fails_is_run_again(self, cache, tmp_path):
+        (path,) = shards(tmp_path, 2)
+        count = tmp_path / "count"
+        command = f"pipe:echo >> {count}; test $(wc -l < {count}) -ge 3 && cat {path}"
+        assert contents(expand_shards(command, cache))[0][1] == contents([path])[0][1]
+        assert count.read_text() == "\n" * 3
+
+    def test_some_are_fetched_at_a_time_and_no_more(self, server, tmp_path):
+        shards(server.folder, 8, each=1)
+        for path in server.folder.glob("a-*.tar"):
+            path.rename(path.with_name(f"slow-{path.name[2:]}"))
+        for parallel in (1, 4):
+            cache = ShardCache(folder=str(tmp_path / f"cache{parallel}"), parallel=parallel)
+            server.most = 0
+            found = expand_shards(f"{server.url}/slow-{{000000..000007}}.tar", cache)
+            assert [Path(path).name for path in found] == [f"slow-00000{i}.tar" for i in range(8)]
+            assert server.most == parallel
+
+    def test_one_failure_ends_the_other_fetches(self, server, cache):
+        pack(server.folder / "silent.tar", [("x.json", row())])
+        begun = time.monotonic()
+        with pytest.raises(ShardFetchError, match=r"none\.tar"):
+            expand_shards([f"{server.url}/silent.tar", f"{server.url}/none.tar"], cache)
+        assert time.monotonic() - begun < 3  # the silent one would take longer
+
+
+def in_another_process(work, *args):
+    """Run in a process that lives on; gives it and a queue with what ``work`` gave."""
+    context = multiprocessing.get_context("fork")
+    results, done = context.Queue(), context.Event()
+
+    def run():
+        results.put(work(*args))
+        done.wait(60)
+
+    process = context.Process(target=run, daemon=True)
+    process.start()
+    found = results.get(timeout=60)
+    return process, done, found
+
+
+class TestRoom:
+    """Shards of about 60 kB, fetched one after another by processes that end."""
+
+    @pytest.fixture
+    def urls(self, server):
+        for name in "abcd":
+            pack(server.folder / f"{name}.tar", [("x.json", row()), ("x.png", bytes(50_000))])
+        return {name: f"{server.url}/{name}.tar" for name in "abcd"}
+
+    @pytest.fixture
+    def small(self, tmp_path):
+        return ShardCache(folder=str(tmp_path / "cache"), max_total_gb=150e-6)  # two shards
+
+    def fetch(self, url, cache):
+        process, done, (path,) = in_another_process(expand_shards, url, cache)
+        done.set()
+        process.join()
+        return Path(path)
+
+    def test_what_was_not_used_for_longest_goes_first(self, urls, small, server):
+        kept = {name: self.fetch(urls[name], small) for name in "ab"}
+        assert self.fetch(urls["a"], small).exists()  # used again, so b is the older one
+        kept["c"] = self.fetch(urls["c"], small)
+        assert [name for name, path in kept.items() if path.exists()] == ["a", "c"]
+        self.fetch(urls["b"], small)
+        assert [name for name, path in kept.items() if path.exists()] == ["b", "c"]
+        assert server.asked == ["/a.tar", "/b.tar", "/c.tar", "/b.tar"]
+
+    def test_a_shard_in_use_stays_and_the_error_says_so(self, urls, small):
+        process, _, (first,) = in_another_process(expand_shards, urls["a"], small)
+        others = [self.fetch(urls[name], small) for name in "bc"]
+        assert Path(first).exists()
+        assert [path.exists() for path in others] == [False, True]
+        (own,) = expand_shards(urls["d"], small)  # this process holds it until its end
+        with pytest.raises(ShardFetchError, match=r"in use and it take .*max_total_gb is 0.00015"):
+            expand_shards(urls["b"], small)
+        assert Path(own).exists()
+        assert Path(first).exists()
+        process.kill()  # no goodbye
+        process.join()
+        assert Path(*expand_shards(urls["b"], small)).exists()
+        assert not Path(first).exists()
+
+    def test_without_a_limit_all_stay(self, urls, tmp_path):
+        cache = ShardCache(folder=str(tmp_path / "cache"))
+        assert all(self.fetch(url, cache).exists() for url in urls.values())
+        assert len(list(Path(cache.folder).glob("*/*.tar"))) == 4
 
 
 def test_a_fetch_that_was_killed_is_begun_again(server, cache):

@@ -212,3 +212,31 @@ def test_image_extension_by_first_bytes():
     assert image_extension(b"RIFF\0\0\0\0WEBPVP8 ") == "webp"
     with pytest.raises(ValueError, match="convert it to PNG"):
         image_extension(b"GIF89a")
+
+
+@pytest.mark.parametrize(
+    ("text", "why", "words"),
+    [
+        ('{"question": "Q?", "answer": NaN}', "bad_json", "NaN is no JSON number"),
+        ('{"question": "Q?", "answer": "1", "x": -Infinity}', "bad_json", "-Infinity is no JSON"),
+        ('{"question": "Q?", "answer": 1e999}', "missing_answer", "write it as a string"),
+        ('{"question": "Q?", "answer": "  "}', "missing_answer", "no .answer"),
+        ('{"question": "Q?", "answer": "1", "answer": "2"}', "bad_json", "'answer' is there twice"),
+        ('{"question": "Q?", "answer": "1", "x": {"y": 1, "y": 1}}', "bad_json", "'y' is there"),
+        ('{"question": "Q?", "answer": 1' + "0" * 5000 + "}", "bad_json", "digits"),
+    ],
+)
+def test_json_that_could_be_read_in_two_ways_is_refused(text, why, words):
+    with pytest.raises(SampleError, match=words) as caught:
+        read_sample({"json": text.encode()}, key="k")
+    assert caught.value.why == why
+
+
+def test_a_byte_order_mark_line_ends_and_utf_16_are_read():
+    for data in ("\ufeff".encode(), b""):
+        text = b'{"question": "a\\r\\nb",\r\n"answer": "1"}\r\n'
+        assert read_sample({"json": data + text}, key="k").messages[0]["content"][0]["text"] == (
+            "a\r\nb"
+        )
+    utf16 = '{"question": "é", "answer": "1"}'.encode("utf-16")
+    assert read_sample({"json": utf16}, key="k").messages[0]["content"][0]["text"] == "é"

@@ -173,7 +173,7 @@ def test_a_shard_that_shrank_is_an_error_at_reading(tmp_path):
     index = ShardIndex(path)
     with open(path, "r+b") as file:
         file.truncate(1000)
-    with pytest.raises(OSError, match=r"s\.tar#d: the shard was changed"):
+    with pytest.raises(OSError, match=r"s\.tar#d: the shard .* was changed"):
         index.read(3)
 
 
@@ -196,3 +196,21 @@ def test_the_index_is_read_by_workers_and_pickled(tmp_path):
     assert copy.read(19) == index.read(19)
     loader = DataLoader(Answers(copy), batch_size=None, num_workers=2)
     assert list(loader) == [str(i) for i in range(20)]
+
+
+def test_a_shard_that_was_replaced_is_an_error_even_at_the_same_size(tmp_path):
+    path = pack(tmp_path / "a.tar", [("x.json", row("1"))])
+    index = ShardIndex(path)
+    assert index.read(0)["json"] == row("1")
+    pack(tmp_path / "b.tar", [("x.json", row("2"))])
+    (tmp_path / "b.tar").replace(path)
+    with pytest.raises(OSError, match=r"a\.tar#x: the shard .*a\.tar was changed since this run"):
+        index.read(0)
+
+
+def test_one_file_under_two_names_counts_once(tmp_path, monkeypatch):
+    path = pack(tmp_path / "a.tar", [("x.json", row())])
+    (tmp_path / "link.tar").symlink_to(path)
+    monkeypatch.chdir(tmp_path)
+    for patterns in (["a.tar", "./a.tar"], [path, "a.tar"], "*.tar", ["{a,a}.tar", "link.tar"]):
+        assert len(expand_shards(patterns)) == 1, patterns

@@ -2,9 +2,10 @@ import hashlib
 import json
 
 import pytest
+from clips import clip
 from shard_files import make
 
-from datamodules.shards import write_shards
+from datamodules.shards import ShardIndex, check_shards, write_shards
 
 
 def test_shards_roll_over_and_are_counted(tmp_path):
@@ -78,3 +79,24 @@ def test_bad_arguments_of_the_writer(tmp_path):
         write_shards([], tmp_path, "a")
     with pytest.raises(ValueError, match="max_samples"):
         write_shards(make(1), tmp_path, "a", max_samples=0)
+
+
+def test_videos_are_written_counted_and_checked(tmp_path):
+    film, other = clip(frames=4), clip(frames=6)
+    samples = [
+        {"key": "a", "question": "Q?", "answer": "1", "videos": [film], "fps": 1},
+        {"key": "b", "question": "Q?", "answer": "1", "videos": [film, other]},
+        {**make(1)[0], "key": "c", "videos": [other]},
+    ]
+    index = ShardIndex([str(path) for path in write_shards(samples, tmp_path, "v")])
+    assert [set(index.read(i)) for i in range(3)] == [
+        {"json", "mp4"},
+        {"json", "0.mp4", "1.mp4"},
+        {"json", "png", "mp4"},
+    ]
+    assert index.read(1)["1.mp4"] == other
+    report = check_shards(tmp_path)
+    assert (report["ok"], report["samples"], report["videos"], report["images"]) == (True, 3, 4, 1)
+    assert json.loads((tmp_path / "v-manifest.json").read_text())["videos"] == 4
+    with pytest.raises(ValueError, match=r"key 'x'.*video 0 is no mp4"):
+        write_shards([{**samples[0], "key": "x", "videos": [b"GIF89a"]}], tmp_path / "bad", "v")
