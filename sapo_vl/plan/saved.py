@@ -27,28 +27,31 @@ def layer_norm(width: int, size: int) -> int:
     return size * width + 8
 
 
-def attention(shape: TextShape, size: int, *, repeated: bool = False) -> int:
+def attention(shape: TextShape, size: int) -> int:
     """Attention with its projections, without scores (flash or memory-efficient kernels).
 
-    Args:
-        shape: of the language model.
-        size: bytes of a number.
-        repeated: keys and values are copied for every query head, as SDPA in transformers does
-            where there is a mask (``integrations/sdpa_attention.py``, ``repeat_kv``).
-
-    The input; queries, keys, values, output and the log-sum-exp in float32; the norms of queries
-    and keys; an output gate, the gated output and the output in the layout of the gate.
+    Source: ``Qwen3VLTextAttention``, ``Qwen3_5Attention``: the input; queries, keys, values, output
+    and the log-sum-exp in float32; the norms of queries and keys; an output gate, the gated output
+    and the output in the layout of the gate.
     """
     queries = shape.heads * shape.head_dim
     keys = shape.key_value_heads * shape.head_dim
-    total = size * (shape.hidden + 2 * queries) + 4 * shape.heads
-    total += 2 * size * (queries if repeated else keys)
+    total = size * (shape.hidden + 2 * queries + 2 * keys) + 4 * shape.heads
     if shape.qk_norm:
         heads = shape.heads + shape.key_value_heads
         total += heads * rms_norm(shape.head_dim, size, zero_centred=shape.zero_centred)
     if shape.gated:
         total += 3 * size * queries
     return total
+
+
+def repeated_keys(shape: TextShape, size: int) -> int:
+    """Keys and values copied for every query head.
+
+    Source: ``repeat_kv`` in transformers' ``integrations/sdpa_attention.py``: what SDPA on a GPU
+    takes where there is a mask, as there is over padded rows and over a shared prompt.
+    """
+    return 2 * size * shape.heads * shape.head_dim
 
 
 def gated_mlp(hidden: int, width: int, size: int) -> int:
@@ -83,19 +86,28 @@ def experts(hidden: int, shape: Experts, size: int) -> int:
 
 
 def delta_net(hidden: int, shape: DeltaNet, size: int) -> int:
-    """A gated delta net in transformers' own torch code (no flash-linear-attention kernels).
+    """A gated delta net around its rule: projections, convolution, gated norm.
 
-    Source: ``Qwen3_5GatedDeltaNet.forward`` and ``torch_chunk_gated_delta_rule``: queries, keys and
-    values in float32 through the normalisation, the chunk's decays and its triangular system
-    (value heads x 64 numbers a token, five times) and a state per chunk. The kernels keep less.
+    Source: ``Qwen3_5GatedDeltaNet.forward``: the input, the convolution's input and output, the
+    two gates, the norm and its gate in float32, its output.
+    """
+    values = shape.value_heads * shape.value_dim
+    convolved = 2 * shape.key_heads * shape.key_dim + values
+    gates = (size + 3 * 4) * shape.value_heads
+    return size * (hidden + 2 * convolved) + gates + (3 * 4 + 3 * size) * values
+
+
+def delta_rule(shape: DeltaNet) -> int:
+    """The delta rule in transformers' own torch code, per token of a row filled up to 64.
+
+    Source: ``torch_chunk_gated_delta_rule``, all in float32: eight tensors of keys' width and three
+    of values', the decays within a chunk and its triangular system (64 numbers a head, five times),
+    a state per chunk. The kernels of flash-linear-attention keep less.
     """
     heads = shape.value_heads
     keys, values = heads * shape.key_dim, heads * shape.value_dim
-    convolved = 2 * shape.key_heads * shape.key_dim + values
-    total = size * (hidden + 2 * convolved)
-    total += 4 * (8 * keys + 3 * values) + 4 * 5 * heads * CHUNK + (size + 8 * 4) * heads
-    total += 4 * keys * shape.value_dim // CHUNK  # the state, once a chunk
-    return total + (3 * 4 + 3 * size) * values + 4 * heads  # the gated norm and its output
+    total = 8 * keys + 3 * values + 5 * heads * CHUNK + 6 * heads
+    return 4 * (total + keys * shape.value_dim // CHUNK)
 
 
 def vision_block(shape: VisionShape, size: int) -> int:
@@ -128,15 +140,19 @@ def patches(shape: VisionShape, size: int) -> int:
     return size * 3 * shape.temporal * shape.patch**2 + 48 + 8 * (shape.hidden // shape.heads)
 
 
-def decoder_layer(shape: TextShape, size: int, *, delta: bool, repeated: bool = False) -> int:
-    """A decoder layer: two norms, attention or a delta net, and the feed-forward."""
+def decoder_layer(shape: TextShape, size: int, *, delta: bool = False) -> int:
+    """A decoder layer: two norms, attention or a delta net (without its rule), feed-forward."""
     if delta:
         assert shape.delta is not None
         mixer = delta_net(shape.hidden, shape.delta, size)
     else:
-        mixer = attention(shape, size, repeated=repeated)
+        mixer = attention(shape, size)
+    norms = 2 * rms_norm(shape.hidden, size, zero_centred=shape.zero_centred)
+    return norms + mixer + feed_forward(shape, size)
+
+
+def feed_forward(shape: TextShape, size: int) -> int:
+    """The dense or the sparse feed-forward of a decoder layer."""
     if shape.experts:
-        forward = experts(shape.hidden, shape.experts, size)
-    else:
-        forward = gated_mlp(shape.hidden, shape.mlp, size)
-    return 2 * rms_norm(shape.hidden, size, zero_centred=shape.zero_centred) + mixer + forward
+        return experts(shape.hidden, shape.experts, size)
+    return gated_mlp(shape.hidden, shape.mlp, size)
