@@ -6,7 +6,7 @@ responses follow without padding; otherwise each row is its prompt and its respo
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sapo_vl.plan import saved
 from sapo_vl.plan.shape import Shape, TextShape, VisionShape
@@ -64,13 +64,15 @@ class Activations:
     kept: int  # by the decoder layers, until their backward pass
     layer: int  # while one layer is computed again (checkpointing) or its gradients are formed
     head: int  # one chunk of logits and probabilities
-    vision: int  # tower and mergers
-    ends: int  # embeddings with image features, last norm, what the head reads
+    vision: int  # kept by tower and mergers, until their backward pass
+    block: int  # while one block of the tower works
+    ends: int  # rotary tables, last norm, what the head reads
 
     @property
     def peak(self) -> int:
-        """Head and layers work one after the other."""
-        return self.kept + self.vision + self.ends + max(self.layer, self.head)
+        """Tower, head and layers work one after the other; what the head read is gone by then."""
+        working = max(self.ends + self.head, self.layer)
+        return self.vision + max(self.block, self.kept + working)
 
     @property
     def saved(self) -> int:
@@ -84,7 +86,8 @@ def update_activations(shape: Shape, batch: MicroBatchSize, scoring: Scoring) ->
         kept=kept_by_layers(shape.text, batch, scoring),
         layer=layer_working(shape.text, batch, scoring),
         head=head_chunk(shape.text.vocabulary, batch.scored, scoring),
-        vision=vision_activations(shape.vision, batch, scoring),
+        vision=kept_by_vision(shape.vision, batch, scoring),
+        block=batch.patches(shape.vision) * saved.vision_block(shape.vision, scoring.size),
         ends=ends(shape, batch, scoring.size),
     )
 
@@ -123,23 +126,21 @@ def kept_by_layers(shape: TextShape, batch: MicroBatchSize, scoring: Scoring) ->
 def layer_working(shape: TextShape, batch: MicroBatchSize, scoring: Scoring) -> int:
     """The working set of the largest layer in the backward pass; an estimate.
 
-    Gradients of the feed-forward's gate, up and product and of two hidden states; with
-    checkpointing also everything the layer saves, computed again.
+    Gradients of the feed-forward's product and of two hidden states, one more in float32 (the
+    norm's); with experts one of every pair's output. What comes after takes the place of what is
+    done with. With checkpointing also all that the layer saves, computed again.
     """
-    gradients = batch.tokens * scoring.size * (3 * _active_width(shape) + 2 * shape.hidden)
+    width = shape.mlp
+    if shape.experts:
+        pairs = shape.experts.per_token * (shape.experts.width + shape.hidden)
+        width = pairs + shape.experts.shared_width
+    gradients = batch.tokens * (scoring.size * (width + 2 * shape.hidden) + 4 * shape.hidden)
     if not scoring.checkpointing:
         return gradients
     kinds = [layer_saved(shape, batch, scoring)]
     if shape.delta_layers:
         kinds.append(layer_saved(shape, batch, scoring, delta=True))
     return gradients + max(kinds)
-
-
-def _active_width(shape: TextShape) -> int:
-    """Numbers of the feed-forward's width that a token takes part in."""
-    if shape.experts:
-        return shape.experts.per_token * shape.experts.width + shape.experts.shared_width
-    return shape.mlp
 
 
 def head_chunk(vocabulary: int, scored: int, scoring: Scoring) -> int:
@@ -151,29 +152,21 @@ def head_chunk(vocabulary: int, scored: int, scoring: Scoring) -> int:
     return min(scored, scoring.head_chunk) * vocabulary * (scoring.size + 8)
 
 
-def vision_activations(shape: VisionShape, batch: MicroBatchSize, scoring: Scoring) -> int:
-    """Tower and mergers: what they save where they train, else one block's working set."""
-    patches, size = batch.patches(shape), scoring.size
-    block = saved.vision_block(shape, size)
-    if not scoring.trains_vision:
-        per_patch = saved.merger(shape, size) if scoring.trains_merger else 0
-        return patches * (per_patch + block)  # without gradient a block's tensors come and go
-    per_patch = saved.patches(shape, size) + saved.merger(shape, size)
-    if scoring.checkpointing:
-        return patches * (per_patch + shape.layers * shape.hidden * size + block)
-    return patches * (per_patch + shape.layers * block)
+def kept_by_vision(shape: VisionShape, batch: MicroBatchSize, scoring: Scoring) -> int:
+    """What tower and mergers keep: nothing where they are frozen, as their input has no gradient."""
+    size, per_patch = scoring.size, 0
+    if scoring.trains_vision or scoring.trains_merger:
+        per_patch += saved.merger(shape, size)
+    if scoring.trains_vision:
+        inputs = shape.hidden * size
+        block = inputs if scoring.checkpointing else saved.vision_block(shape, size)
+        per_patch += saved.patches(shape, size) + shape.layers * block
+    return batch.patches(shape) * per_patch
 
 
 def ends(shape: Shape, batch: MicroBatchSize, size: int) -> int:
-    """Rotary tables, last norm and its output, the head's input; image features of each level."""
+    """Rotary tables, the last norm and its output, the head's input."""
     text = shape.text
     norm = saved.rms_norm(text.hidden, size, zero_centred=text.zero_centred)
     tokens = batch.tokens * (norm + size * (text.hidden + 2 * text.head_dim))
-    scored = batch.scored * (size * text.hidden + 16)
-    levels = 1 + shape.vision.deepstack
-    return tokens + scored + batch.prompts * batch.image_tokens * levels * text.hidden * size
-
-
-def single_row(batch: MicroBatchSize) -> MicroBatchSize:
-    """The same lengths with one prompt and one row: the least a micro-batch can be."""
-    return replace(batch, prompts=1, rows=1)
+    return tokens + batch.scored * (size * text.hidden + 16)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
 
 from sapo_vl.modules.batching import MicroBatch
 from sapo_vl.plan import states
@@ -16,7 +16,7 @@ from sapo_vl.plan.settings import RunSettings
 from sapo_vl.plan.shape import Shape
 
 GIB = 2**30
-LARGEST_GROUP = 1024  # where the search ends
+MOST_ROWS = 4096  # where the search ends
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,7 +146,7 @@ def scoring_of(run: RunSettings, counts: Counts) -> Scoring:
     trained = {part.part for part in counts.parts if part.trainable}
     adapted = set(run.policy.adapters.parts) if run.policy.adapters else trained
     return Scoring(
-        size=run.policy.size,
+        size=run.policy.activation_size,
         checkpointing=run.policy.checkpointing,
         head_chunk=run.policy.head_chunk,
         trains_vision="vision" in adapted,
@@ -180,7 +180,7 @@ def _rollout(run: RunSettings, shape: Shape, lengths: Lengths) -> RolloutMemory:
         lengths.response,
         lengths.image,
     )
-    return rollout_memory(shape, size, run.policy.size)
+    return rollout_memory(shape, size, run.policy.activation_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,16 +189,28 @@ class Largest:
 
     responses: int  # in a micro-batch of one rank's update
     tokens: int  # of that micro-batch as micro_batch.tokens counts them
-    group: int  # responses to a prompt in the rollout, up to 1024
+    rows: int  # responses decoded at a time: the sampler's max_rows, and the largest group
 
 
 def largest(plan: Plan, memory: int) -> Largest:
-    """The largest micro-batch and group with which every phase stays within ``memory`` bytes."""
-    responses = _search(lambda n: _with_rows(plan, n).fits(memory), plan.arithmetic.responses)
+    """The largest micro-batch of an update and pass of the sampler within ``memory`` bytes.
+
+    Each phase is judged by itself: an update may fit where the rollout does not.
+    """
+
+    def update(rows: int) -> bool:
+        return _with_rows(plan, rows).peaks["update"] <= memory
+
+    def rollout(rows: int) -> bool:
+        return _with_pass(plan, rows).peaks["rollout"] <= memory
+
+    responses = _search(update, plan.arithmetic.responses // plan.run.updates)
     found = _with_rows(plan, responses).micro_batch if responses else None
-    cost = found.prompts * found.prompt_tokens + found.scored if found else 0
-    group = _search(lambda n: _with_group(plan, n).fits(memory), LARGEST_GROUP)
-    return Largest(responses=responses, tokens=cost, group=group)
+    return Largest(
+        responses=responses,
+        tokens=found.prompts * found.prompt_tokens + found.scored if found else 0,
+        rows=_search(rollout, MOST_ROWS),
+    )
 
 
 def _with_rows(plan: Plan, rows: int) -> Plan:
@@ -210,12 +222,14 @@ def _with_rows(plan: Plan, rows: int) -> Plan:
     return replace(plan, micro_batch=batch, activations=activations)
 
 
-def _with_group(plan: Plan, group: int) -> Plan:
-    run = replace(plan.run, sampling=replace(plan.run.sampling, group_size=group))
-    return replace(plan, rollout=_rollout(run, plan.shape, plan.lengths))
+def _with_pass(plan: Plan, rows: int) -> Plan:
+    """The same with a pass of this many rows, in whole groups from one group on."""
+    lengths, group = plan.lengths, min(rows, plan.run.sampling.group_size)
+    one = pass_size(rows, group, rows, lengths.prompt, lengths.response, lengths.image)
+    return replace(plan, rollout=rollout_memory(plan.shape, one, plan.run.policy.activation_size))
 
 
-def _search(fits: Any, most: int) -> int:
+def _search(fits: Callable[[int], bool], most: int) -> int:
     """The largest n in 1..most that fits; 0 if 1 does not. What fits only shrinks with n."""
     low, high = 0, most
     while low < high:

@@ -19,6 +19,7 @@ from sapo_vl.plan.states import moments_of
 from sapo_vl.policy.config import Part
 from sapo_vl.types import Sampling
 
+GPUS_PER_NODE = 8  # what trainer.devices: auto is taken for
 SIZES = {"float32": 4, "bfloat16": 2, "float16": 2}
 
 
@@ -30,7 +31,8 @@ class PolicySettings:
     freeze: tuple[Part, ...]
     adapters: Adapters | None
     quantize: bool
-    size: int  # bytes of a weight as it trains
+    size: int  # bytes of a weight of the model
+    activation_size: int  # bytes of a number between layers
     checkpointing: bool
     share_prefix: bool
     head_chunk: int
@@ -97,7 +99,9 @@ def read_settings(arguments: Sequence[str], ranks: int | None = None) -> RunSett
     optimizer = arguments_of_model["optimizer"]
     class_path, options = _optimizer(optimizer)
     return RunSettings(
-        policy=_policy(arguments_of_model["policy"], str(trainer["precision"] or "")),
+        policy=_policy(
+            arguments_of_model["policy"], str(trainer["precision"] or ""), sharding.stage is not None
+        ),
         sampling=Sampling(**arguments_of_model["sampling"]),
         evaluation={k: Sampling(**v) for k, v in (arguments_of_model["evaluation"] or {}).items()},
         max_rows=_max_rows(arguments_of_model["rollout"]),
@@ -115,14 +119,17 @@ def read_settings(arguments: Sequence[str], ranks: int | None = None) -> RunSett
     )
 
 
-def _policy(policy: Mapping[str, Any], precision: str) -> PolicySettings:
-    lora = policy.get("lora")
+def _policy(policy: Mapping[str, Any], precision: str, deepspeed: bool) -> PolicySettings:
+    """Half precision: "true" holds weights in it, "mixed" computes in it; DeepSpeed always both."""
+    lora, own = policy.get("lora"), SIZES[policy["dtype"]]
+    half = precision.startswith(("bf16", "16"))
     return PolicySettings(
         path=policy["path"],
         freeze=tuple(policy["freeze"]),
         adapters=_adapters(lora) if lora else None,
         quantize=bool(policy.get("quantize")),
-        size=2 if precision.startswith(("bf16", "16")) else SIZES[policy["dtype"]],
+        size=2 if half and (deepspeed or precision.endswith("true")) else own,
+        activation_size=2 if half else own,
         checkpointing=policy["gradient_checkpointing"],
         share_prefix=policy["share_prefix"],
         head_chunk=policy["head_chunk_tokens"],
@@ -152,16 +159,12 @@ def _max_rows(rollout: Any) -> int:
 
 
 def _ranks(trainer: Mapping[str, Any]) -> int:
+    """Devices times nodes; all devices of a node (auto, -1) are taken to be 8."""
     devices = trainer["devices"]
-    if isinstance(devices, list):
-        devices = len(devices)
-    try:
-        return int(devices) * int(trainer["num_nodes"])
-    except ValueError:
-        raise ValueError(
-            f"trainer.devices is {devices!r}, which depends on the machine; give a number, or "
-            "--world-size"
-        ) from None
+    if devices in ("auto", -1, "-1"):
+        devices = GPUS_PER_NODE
+    count = len(devices) if isinstance(devices, list) else int(devices)
+    return count * int(trainer["num_nodes"])
 
 
 def _class(path: str) -> type:

@@ -34,6 +34,7 @@ class Sharding:
     gather_bucket: int = 200_000_000  # elements; Lightning's default
     overlap: bool = True  # reduce while the backward pass goes on
     max_live: int = MAX_LIVE  # elements that ZeRO-3 keeps gathered
+    bucket_views: bool = False  # DDP's gradients are views of its buckets
 
     @property
     def splits_weights(self) -> bool:
@@ -56,7 +57,7 @@ def read_sharding(strategy: Any, ranks: int) -> Sharding:
     if issubclass(kind, DeepSpeedStrategy):
         return _zero(arguments, ranks)
     if issubclass(kind, DDPStrategy | SingleDeviceStrategy):
-        return Sharding(ranks=ranks)
+        return Sharding(ranks=ranks, bucket_views=bool(arguments.get("gradient_as_bucket_view")))
     raise ValueError(
         f"trainer.strategy is {kind.__name__}; the plan knows DeepSpeed, DDP and a single device"
     )

@@ -45,12 +45,13 @@ def gradients(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
     """Gradients between micro-batches, in the dtype of what trains.
 
     ZeRO-2 and 3 keep a share of them; on the CPU where the optimizer is. DDP keeps its buckets
-    besides (``gradient_as_bucket_view`` is off in Lightning): twice as much with several ranks.
+    besides, twice as much with several ranks, unless ``gradient_as_bucket_view`` is on.
     """
     whole = counts.trainable * numbers.trained
     if sharding.splits_gradients:
         return 0 if sharding.offload_optimizer else _share(whole, sharding.ranks)
-    return whole * 2 if sharding.stage is None and sharding.ranks > 1 else whole
+    copied = sharding.stage is None and sharding.ranks > 1 and not sharding.bucket_views
+    return whole * 2 if copied else whole
 
 
 def optimizer_states(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
