@@ -14,6 +14,7 @@ from sapo_vl.plan.counts import Counts, count
 from sapo_vl.plan.rollout import RolloutMemory, pass_size, rollout_memory
 from sapo_vl.plan.settings import RunSettings
 from sapo_vl.plan.shape import Shape
+from sapo_vl.plan.sharding import Sharding
 
 GIB = 2**30
 MOST_ROWS = 4096  # where the search ends
@@ -110,6 +111,12 @@ def make_plan(run: RunSettings, lengths: Lengths | None = None) -> Plan:
         rollout=_rollout(run, shape, lengths),
         arithmetic=arithmetic(run, lengths, packed=packed),
     )
+
+
+def with_sharding(plan: Plan, sharding: Sharding) -> Plan:
+    """The same run under another strategy, on as many GPUs."""
+    run = replace(plan.run, sharding=replace(sharding, ranks=plan.run.sharding.ranks))
+    return replace(plan, run=run, states=_states(run, plan.counts))
 
 
 def longest(run: RunSettings, shape: Shape) -> Lengths:

@@ -47,6 +47,19 @@ class Sharding:
         return self.stage in (2, 3)
 
 
+# What the files of configs/strategy/ come to, by name; a test holds them to the files.
+STRATEGIES = {
+    "ddp": Sharding(bucket_views=True),
+    "zero1": Sharding(stage=1),
+    "zero2": Sharding(stage=2),
+    "zero2_offload": Sharding(stage=2, offload_optimizer=True),
+    "zero3": Sharding(stage=3, max_live=0),
+    "zero3_offload": Sharding(
+        stage=3, max_live=0, offload_optimizer=True, offload_parameters=True
+    ),
+}
+
+
 def read_sharding(strategy: Any, ranks: int) -> Sharding:
     """Sharding of ``trainer.strategy``: a name that Lightning knows, or class_path and init_args.
 

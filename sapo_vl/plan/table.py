@@ -9,7 +9,8 @@ from rich.console import Console, Group, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from sapo_vl.plan.plan import GIB, Largest, Plan
+from sapo_vl.plan.plan import GIB, Largest, Plan, with_sharding
+from sapo_vl.plan.sharding import STRATEGIES
 
 # Terms that are estimates; the others follow from shapes alone.
 ESTIMATED = {
@@ -32,6 +33,7 @@ def render(plan: Plan, memory: int, most: Largest) -> RenderableType:
         _ways(plan),
         _phases(plan, memory),
         Text(_verdict(plan, memory, most)),
+        _strategies(plan, memory),
         _arithmetic(plan),
         Text("GiB; ~ marks estimates (5 % for fragments is added to what comes and goes).", "dim"),
     )
@@ -56,6 +58,9 @@ def to_json(plan: Plan, memory: int, most: Largest) -> dict[str, Any]:
         "peaks": plan.peaks,
         "memory": memory,
         "fits": plan.fits(memory),
+        "strategies": {
+            name: with_sharding(plan, sharding).peaks for name, sharding in STRATEGIES.items()
+        },
         "largest": asdict(most),
         "arithmetic": asdict(plan.arithmetic),
         "estimates": sorted(ESTIMATED),
@@ -131,6 +136,17 @@ def _phases(plan: Plan, memory: int) -> Table:
     for name, peak in plan.peaks.items():
         fits = "fits" if peak <= memory else f"{gib(peak - memory)} too much"
         table.add_row(name, gib(peak), f"{fits}; {notes[name]}")
+    return table
+
+
+def _strategies(plan: Plan, memory: int) -> Table:
+    ranks = plan.run.sharding.ranks
+    table = _table(f"The same by strategy, on {ranks} GPUs", "", *plan.peaks, "CPU memory", "")
+    for name, sharding in STRATEGIES.items():
+        other = with_sharding(plan, sharding)
+        peaks = [gib(peak) for peak in other.peaks.values()]
+        cpu = gib(other.states.cpu * ranks) if other.states.cpu else "-"
+        table.add_row(name, *peaks, cpu, "fits" if other.fits(memory) else "")
     return table
 
 
