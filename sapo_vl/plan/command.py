@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from sapo_vl.plan.architecture import load_architecture
-from sapo_vl.plan.plan import GIB, largest, longest, make_plan
+from sapo_vl.plan.plan import gpu_bytes, largest, longest, make_plan
 from sapo_vl.plan.settings import read_settings
 from sapo_vl.plan.shape import Shape
 from sapo_vl.plan.table import show, to_json
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, FileNotFoundError) as error:
         print(f"plan.py: {error}", file=sys.stderr)
         return 2
-    memory = int(args.gpu_memory * GIB)
+    memory = gpu_bytes(args.gpu_memory)
     most = largest(plan, memory)
     show(plan, memory, most)
     if args.json:
@@ -50,7 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--config", action="append", required=True, help="as for sapo-vl fit")
     parser.add_argument("--world-size", type=int, help="GPUs, in place of devices x num_nodes")
-    parser.add_argument("--gpu-memory", type=float, default=80.0, help="of one GPU, in GiB")
+    parser.add_argument("--gpu-memory", type=float, default=80.0, help="of one GPU, in GB: 40, 80, 141")
     parser.add_argument("--prompt-tokens", type=int, help="in place of data.max_prompt_tokens")
     parser.add_argument("--response-tokens", type=int, help="in place of max_new_tokens")
     parser.add_argument("--json", type=Path, help="write the plan in bytes and counts")

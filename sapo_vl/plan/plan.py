@@ -17,7 +17,13 @@ from sapo_vl.plan.shape import Shape
 from sapo_vl.plan.sharding import Sharding
 
 GIB = 2**30
+USABLE = 0.99  # of a GPU's nominal GiB: torch finds 79.2 of 80
 MOST_ROWS = 4096  # where the search ends
+
+
+def gpu_bytes(nominal: float) -> int:
+    """Bytes of a GPU of so many GB, as vendors call them: an 80 GB one has 79.2 GiB."""
+    return int(nominal * USABLE * GIB)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,16 +7,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sapo_vl.plan.plan import GIB, Largest, Plan, largest, make_plan
+from sapo_vl.plan.plan import GIB, Largest, Plan, gpu_bytes, largest, make_plan
 from sapo_vl.plan.settings import read_settings
 from sapo_vl.plan.sharding import STRATEGIES
 
-MEMORY = 80 * GIB
+MEMORY = gpu_bytes(80)
 HEAD = """\
 # Sizes
 
-What each file of `configs/model` takes on GPUs of 80 GB under the strategy that it names, in GiB for
-one GPU. Made by `python scripts/size_table.py`; do not edit it by hand. One size in detail, with all
+What each file of `configs/model` takes on GPUs of 80 GB (79.2 GiB) under the strategy that it names, in
+GiB for one GPU. Made by `python scripts/size_table.py`; do not edit it by hand. One size in detail, with all
 strategies beside each other and the arithmetic of the run:
 
 ```bash
@@ -98,7 +98,6 @@ def plan_file(file: Path) -> Size:
     files = (configs / "base.yaml", file, configs / "data" / "example.yaml")
     run = read_settings([x for path in files for x in ("--config", str(path))])
     sharding = replace(STRATEGIES[strategy], ranks=run.sharding.ranks)
-    # A DeepSpeed strategy holds weights in bfloat16 whatever the file says.
     plan = make_plan(replace(run, sharding=sharding))
     return Size(file.stem, strategy, plan, largest(plan, MEMORY))
 
