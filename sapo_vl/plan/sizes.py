@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 
 from sapo_vl.plan.plan import GIB, Largest, Plan, gpu_bytes, largest, make_plan
@@ -92,6 +93,7 @@ def recommended(file: Path) -> str:
     return found[1]
 
 
+@cache
 def plan_file(file: Path) -> Size:
     """Plan a file of configs/model with base.yaml, its strategy and the example's data."""
     configs, strategy = file.parents[1], recommended(file)
