@@ -1,4 +1,4 @@
-"""Memory and arithmetic of a run: plan.py --config A.yaml [--config B.yaml ...] [--world-size N]."""
+"""Memory and arithmetic of a run: plan.py --config A.yaml [--config B.yaml ...]."""
 
 import sys
 from pathlib import Path

@@ -3,10 +3,11 @@
 import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # runs from a checkout as well
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
 
 from sapo_vl.plan.sizes import page
+
+ROOT = Path(__file__).resolve().parents[1]
 
 if __name__ == "__main__":
     target = ROOT / "docs" / "sizes.md"

@@ -153,7 +153,7 @@ def head_chunk(vocabulary: int, scored: int, scoring: Scoring) -> int:
 
 
 def kept_by_vision(shape: VisionShape, batch: MicroBatchSize, scoring: Scoring) -> int:
-    """What tower and mergers keep: nothing where they are frozen, as their input has no gradient."""
+    """What tower and mergers keep; nothing where frozen, since pixels have no gradient."""
     size, per_patch = scoring.size, 0
     if scoring.trains_vision or scoring.trains_merger:
         per_patch += saved.merger(shape, size)

@@ -31,7 +31,7 @@ def published_names() -> list[str]:
 
 
 def published_parameters(name: str) -> int:
-    """Parameters of a published model, a tied embedding counted once, without Qwen3.5's MTP layer."""
+    """Parameters of a published model: a tied embedding once, no multi-token prediction."""
     return int(_published()[name]["parameters"])
 
 

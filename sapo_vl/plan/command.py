@@ -50,7 +50,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--config", action="append", required=True, help="as for sapo-vl fit")
     parser.add_argument("--world-size", type=int, help="GPUs, in place of devices x num_nodes")
-    parser.add_argument("--gpu-memory", type=float, default=80.0, help="of one GPU, in GB: 40, 80, 141")
+    parser.add_argument(
+        "--gpu-memory", type=float, default=80.0, help="of one GPU, in GB: 40, 80, 141"
+    )
     parser.add_argument("--prompt-tokens", type=int, help="in place of data.max_prompt_tokens")
     parser.add_argument("--response-tokens", type=int, help="in place of max_new_tokens")
     parser.add_argument("--json", type=Path, help="write the plan in bytes and counts")

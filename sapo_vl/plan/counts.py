@@ -85,7 +85,9 @@ def _linear_of_language(model: nn.Module) -> int:
     return sum(
         layer.weight.numel()
         for name, layer in model.named_modules()
-        if isinstance(layer, nn.Linear) and part_of(f"{name}.") == "language" and "lm_head" not in name
+        if isinstance(layer, nn.Linear)
+        and part_of(f"{name}.") == "language"
+        and "lm_head" not in name
     )
 
 

@@ -128,9 +128,7 @@ def with_sharding(plan: Plan, sharding: Sharding) -> Plan:
 def longest(run: RunSettings, shape: Shape) -> Lengths:
     """The longest prompt and response that the settings allow, with one image at its largest."""
     image = min(shape.image_tokens(run.pixels), run.prompt_tokens)
-    return Lengths(
-        prompt=run.prompt_tokens, image=image, response=run.sampling.max_new_tokens
-    )
+    return Lengths(prompt=run.prompt_tokens, image=image, response=run.sampling.max_new_tokens)
 
 
 def _states(run: RunSettings, counts: Counts) -> States:

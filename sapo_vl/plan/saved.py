@@ -17,7 +17,7 @@ CHUNK = 64  # tokens per chunk of the delta rule
 def rms_norm(width: int, size: int, *, zero_centred: bool = False) -> int:
     """An RMS norm: its input in float32, 1/rms, and the normalised input.
 
-    Source: ``Qwen3VLTextRMSNorm.forward``; ``Qwen3_5RMSNorm`` keeps the normalised input in float32.
+    Source: ``Qwen3VLTextRMSNorm.forward``; ``Qwen3_5RMSNorm`` keeps the last in float32.
     """
     return 4 * width + 4 + (4 if zero_centred else size) * width
 
@@ -136,7 +136,7 @@ def merger(shape: VisionShape, size: int) -> int:
 
 
 def patches(shape: VisionShape, size: int) -> int:
-    """The patches themselves and their positions, per patch. Source: ``Qwen3VLVisionPatchEmbed``."""
+    """The patches and their positions, per patch. Source: ``Qwen3VLVisionPatchEmbed``."""
     return size * 3 * shape.temporal * shape.patch**2 + 48 + 8 * (shape.hidden // shape.heads)
 
 

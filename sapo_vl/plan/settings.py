@@ -100,7 +100,9 @@ def read_settings(arguments: Sequence[str], ranks: int | None = None) -> RunSett
     class_path, options = _optimizer(optimizer)
     return RunSettings(
         policy=_policy(
-            arguments_of_model["policy"], str(trainer["precision"] or ""), sharding.stage is not None
+            arguments_of_model["policy"],
+            str(trainer["precision"] or ""),
+            sharding.stage is not None,
         ),
         sampling=Sampling(**arguments_of_model["sampling"]),
         evaluation={k: Sampling(**v) for k, v in (arguments_of_model["evaluation"] or {}).items()},

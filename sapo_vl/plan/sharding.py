@@ -54,9 +54,7 @@ STRATEGIES = {
     "zero2": Sharding(stage=2),
     "zero2_offload": Sharding(stage=2, offload_optimizer=True),
     "zero3": Sharding(stage=3, max_live=0),
-    "zero3_offload": Sharding(
-        stage=3, max_live=0, offload_optimizer=True, offload_parameters=True
-    ),
+    "zero3_offload": Sharding(stage=3, max_live=0, offload_optimizer=True, offload_parameters=True),
 }
 
 

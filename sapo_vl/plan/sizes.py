@@ -16,18 +16,19 @@ MEMORY = gpu_bytes(80)
 HEAD = """\
 # Sizes
 
-What each file of `configs/model` takes on GPUs of 80 GB (79.2 GiB) under the strategy that it names, in
-GiB for one GPU. Made by `python scripts/size_table.py`; do not edit it by hand. One size in detail, with all
-strategies beside each other and the arithmetic of the run:
+What each file of `configs/model` takes on GPUs of 80 GB (79.2 GiB) under the strategy that it names,
+in GiB for one GPU. Made by `python scripts/size_table.py`; do not edit it by hand. One size in
+detail, with all strategies beside each other and the arithmetic of the run:
 
 ```bash
 python scripts/plan.py --config configs/base.yaml --config configs/model/qwen3_vl_8b.yaml \\
     --config configs/strategy/zero2.yaml --config configs/data/example.yaml [--gpu-memory 141]
 ```
 
-Every length is at its limit: prompts of 4,096 tokens with an image of 1,024, responses of 2,048. The
-micro-batch and the rows are the largest that fit, not those of the file. CPU memory is that of one
-host, where states are offloaded.
+Every length is at its limit: prompts of 4,096 tokens with an image of 1,024, responses of 2,048.
+Updates read a group's prompt once, but for Qwen3.5. The micro-batch and the rows decoded at a time
+are the largest that fit; the peaks are those of the file's own. CPU memory is that of one host,
+where states are offloaded.
 """
 COLUMNS = (
     "model",
@@ -45,17 +46,17 @@ COLUMNS = (
 TAIL = """
 ## What does not fit
 
-The in-process sampler decodes with whole weights on every GPU, and ZeRO-3 gathers them for a rollout.
-Where 2 bytes a parameter and a cache exceed one GPU, no number of GPUs helps: only the updates of
-these files fit. Give the rollout GPUs that hold the weights (`--gpu-memory` tells), or an engine that
-splits them.
+The in-process sampler decodes with whole weights on every GPU, and ZeRO-3 gathers them for a
+rollout. Where 2 bytes a parameter and a cache exceed one GPU, no number of GPUs helps: only the
+updates of these files fit. Give the rollout GPUs that hold the weights (`--gpu-memory` tells), or an
+engine that splits them.
 
 ## How far to trust it
 
 - Weights, gradients, optimizer states, caches and what layers keep for their backward pass follow
   from shapes. Against what autograd keeps, in the published layouts at 1 to 50 M parameters, the
-  formulas are within 1 % (6 % for Qwen3.5 in float32); against the most that torch allocates in an
-  update within 10 %, checkpointing included (`tests/plan/test_activation_formulas.py`). That was
+  formulas are within 1 % (6 % for Qwen3.5 in float32, and with checkpointing); against the most
+  that torch allocates in an update within 10 % (`tests/plan/test_activation_formulas.py`). That was
   measured on a CPU. Nothing here has been measured on a GPU yet.
 - Communication buffers, weights that ZeRO-3 holds while it works, the optimizer's temporaries, the
   CUDA context (2 GiB) and fragments (5 % of what comes and goes) are estimates; `scripts/plan.py`

@@ -162,7 +162,7 @@ def _verdict(plan: Plan, memory: int, most: Largest) -> str:
                 " for that on this GPU."
             )
     return (
-        f"{text}\nLargest micro-batch that fits: {most.responses} responses ({most.tokens:,} tokens)."
+        f"{text}\nLargest micro-batch that fits: {most.responses} responses, {most.tokens:,} tokens."
         f" Largest group, or pass of the sampler: {most.rows} responses."
     )
 
@@ -170,10 +170,9 @@ def _verdict(plan: Plan, memory: int, most: Largest) -> str:
 def _arithmetic(plan: Plan) -> Table:
     work, lengths = plan.arithmetic, plan.lengths
     table = _table("One iteration of one rank, every length at its limit", "", "")
-    pixels = plan.run.pixels
+    image = f"{lengths.image:,} of them an image of {plan.run.pixels:,} pixels"
     rows = {
-        "prompts": f"{work.prompts} of {lengths.prompt:,} tokens, {lengths.image:,} of them an image "
-        f"of {pixels:,} pixels",
+        "prompts": f"{work.prompts} of {lengths.prompt:,} tokens, {image}",
         "responses": f"{work.responses} of {lengths.response:,} tokens",
         "sampler passes": f"{work.passes}",
         "tokens read and drawn": f"{work.rollout_tokens:,}",

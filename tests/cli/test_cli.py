@@ -240,7 +240,9 @@ def test_every_config_of_the_repository_parses(
     content = printed(["fit", *args], capsys)
     assert content["model"]["init_args"]["policy"]["path"]
     assert content["data"]["init_args"]["tasks"]
-    if files[0] == "base.yaml":  # the model's pixel budget stays where the data does not say its own
+    if (
+        files[0] == "base.yaml"
+    ):  # the model's pixel budget stays where the data does not say its own
         own = yaml.safe_load((ROOT / "configs" / files[1]).read_text())["data"]["init_args"]
         assert {key: content["data"]["init_args"][key] for key in own} == own
 

@@ -27,7 +27,7 @@ UPDATES_ALONE = {
 
 
 @pytest.fixture(scope="session")
-def processors(tmp_path_factory: pytest.TempPathFactory):  # noqa: ANN201
+def processors(tmp_path_factory: pytest.TempPathFactory):
     """Folder with the processor and tokenizer of a family, whose weights are not used."""
 
     @cache
@@ -48,7 +48,7 @@ def test_every_published_size_has_a_file() -> None:
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
-def test_the_policy_is_built(file: Path, processors, tmp_path: Path) -> None:  # noqa: ANN001
+def test_the_policy_is_built(file: Path, processors, tmp_path: Path) -> None:
     settings = policy_of(file)
     name = str(settings["path"])
     config = load_architecture(name)
