@@ -26,7 +26,12 @@ class SapoCLI(LightningCLI):
 
 def main(args: Any = None) -> None:
     """Run the command line; ``args`` stands in for ``sys.argv`` in tests."""
-    SapoCLI(
+    build_cli(SapoCLI, args)
+
+
+def build_cli(kind: type[SapoCLI], args: Any = None) -> SapoCLI:
+    """Make a command line of this kind, which parses and runs as it is made."""
+    return kind(
         PolicyModule,
         LightningDataModule,
         subclass_mode_model=True,

@@ -13,6 +13,11 @@ from project import Project
 from sapo_vl.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
+MODELS = (
+    "qwen2_5_vl_3b qwen2_5_vl_7b qwen2_5_vl_32b qwen2_5_vl_72b qwen3_vl_2b qwen3_vl_4b qwen3_vl_8b"
+    " qwen3_vl_32b qwen3_vl_30b_a3b qwen3_vl_235b_a22b qwen3_5_0_8b qwen3_5_2b qwen3_5_4b"
+    " qwen3_5_9b qwen3_5_27b qwen3_5_35b_a3b qwen3_5_122b_a10b qwen3_5_397b_a17b"
+).split()
 
 
 def config(project: Project, out: Path) -> dict[str, Any]:
@@ -223,9 +228,9 @@ def test_fit_test_and_predict(project: Project, tmp_path: Path) -> None:
         ["quickstart/cold_start.yaml"],
         ["quickstart/sapo.yaml"],
         ["quickstart/test.yaml"],
-        ["base.yaml", "model/qwen3_vl_8b.yaml", "data/example.yaml"],
-        ["base.yaml", "strategy/zero2.yaml", "model/qwen3_vl_8b.yaml", "data/example.yaml"],
         ["base.yaml", "model/qwen3_vl_8b.yaml", "lora.yaml", "data/example.yaml"],
+        ["base.yaml", "model/qwen3_vl_8b.yaml", "strategy/zero2.yaml", "data/example.yaml"],
+        *(["base.yaml", f"model/{name}.yaml", "data/example.yaml"] for name in MODELS),
     ],
     ids=lambda files: "+".join(files),
 )
@@ -237,13 +242,15 @@ def test_every_config_of_the_repository_parses(
     content = printed(["fit", *args], capsys)
     assert content["model"]["init_args"]["policy"]["path"]
     assert content["data"]["init_args"]["tasks"]
+    if files[0] == "base.yaml":  # the model's pixel budget stays where the data says none
+        own = yaml.safe_load((ROOT / "configs" / files[1]).read_text())["data"]["init_args"]
+        assert {key: content["data"]["init_args"][key] for key in own} == own
 
 
 def test_no_config_is_left_out_above() -> None:
-    known = {"base.yaml", "qwen3_vl_8b.yaml", "example.yaml", "cold_start.yaml", "sapo.yaml"}
+    known = {"base.yaml", "example.yaml", "cold_start.yaml", "sapo.yaml", "test.yaml", "data.yaml"}
+    known |= {"model.yaml", "lora.yaml", "ddp.yaml", *(f"{name}.yaml" for name in MODELS)}
     known |= {f"zero{kind}.yaml" for kind in ("1", "2", "2_offload", "3", "3_offload")}
-    known |= {"ddp.yaml"}
-    known |= {"test.yaml", "data.yaml", "model.yaml", "lora.yaml"}
     assert {path.name for path in (ROOT / "configs").rglob("*.yaml")} == known
 
 
