@@ -14,6 +14,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from typing_extensions import override
 
 from sapo_vl.evaluation import AvgAtN, answers_of, judge
+from sapo_vl.modules.samples import by_samples, check_samples
 from sapo_vl.policy import Policy, PolicyConfig
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
@@ -50,10 +51,12 @@ class PolicyModule(L.LightningModule):
         lr_scheduler: LRSchedulerCallable = constant_lr,
         seed: int = 0,
         verifier_pool: VerifierPool | None = None,
+        samples_per_task: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__()
         self.policy_config = policy
         self.evaluation = dict(evaluation or {"greedy": GREEDY})
+        self.samples_per_task = check_samples(samples_per_task or {})
         self.rollout = rollout
         self.optimizer_factory = optimizer
         self.lr_scheduler_factory = lr_scheduler
@@ -132,18 +135,25 @@ class PolicyModule(L.LightningModule):
     def _evaluate(self, batch: PromptBatch) -> list[Answers]:
         found = []
         for name in self.evaluation:
-            answers = self._answer(batch, name, None)
-            self._update_scores(batch.tasks, answers, name)
-            found += answers
+            self._update_scores(batch.tasks, [], name)
+            for part, sampling in by_samples(batch, self.evaluation[name], self.samples_per_task):
+                answers = self._answer(part, name, None, sampling)
+                self._update_scores(batch.tasks, answers, name)
+                found += answers
         return found
 
     def _answer(
-        self, batch: PromptBatch, name: str, verdicts: tuple[Verdict, ...] | None
+        self,
+        batch: PromptBatch,
+        name: str,
+        verdicts: tuple[Verdict, ...] | None,
+        sampling: Sampling | None = None,
     ) -> list[Answers]:
         """Sample answers to a batch; ``verdicts`` None: ask the verifiers."""
         if not len(batch):  # every sample of it was skipped
             return []
-        drawn = self.rollout(self.policy, batch, self.evaluation[name], (self.seed, 0))
+        sampling = sampling or self.evaluation[name]
+        drawn = self.rollout(self.policy, batch, sampling, (self.seed, 0))
         if verdicts is None:
             verdicts = judge(batch.prompts, drawn, self.verifier_pool)
         return answers_of(batch.prompts, drawn, verdicts, name)

@@ -13,6 +13,9 @@ from project import Project
 from sapo_vl.cli import main
 
 ROOT = Path(__file__).resolve().parents[2]
+EVAL = """aime24 aime25 algopuzzlevqa beyondaime chartqa countbench docvqa dynamath emma geometry3k
+    gsm8k hmmt25 livecodebench_v6 logicvista math500 mathverse mathvision mathvision_testmini
+    mathvista mmmu mmmu_pro puzzlevqa refcoco visulogic wemath zebralogic""".split()
 
 
 def config(project: Project, out: Path) -> dict[str, Any]:
@@ -237,9 +240,21 @@ def test_every_config_of_the_repository_parses(
     assert content["data"]["init_args"]["tasks"]
 
 
+def test_every_evaluation_config_parses_in_one_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    files = [f"configs/eval/{name}.yaml" for name in EVAL]
+    files += [f"configs/eval/sampling/{name}.yaml" for name in ("greedy", "instruct", "thinking")]
+    content = printed(["test", *(x for name in files for x in ("--config", name))], capsys)
+    assert len(content["data"]["init_args"]["benchmarks"]) >= len(EVAL)
+    assert list(content["model"]["init_args"]["evaluation"]) == ["thinking"]
+
+
 def test_no_config_is_left_out_above() -> None:
     known = {"base.yaml", "qwen3_vl_8b.yaml", "example.yaml", "cold_start.yaml", "sapo.yaml"}
-    known |= {"test.yaml", "data.yaml", "model.yaml"}
+    known |= {"test.yaml", "data.yaml", "model.yaml", "trainer.yaml"}
+    known |= {f"{name}.yaml" for name in (*EVAL, "greedy", "instruct", "thinking", "sapo_paper")}
     assert {path.name for path in (ROOT / "configs").rglob("*.yaml")} == known
 
 
