@@ -16,7 +16,6 @@ ORACLES = Path(__file__).resolve().parents[2].parent / "shared" / "oracles"
 SHARE = 0.995
 CASES = [
     ("mathvision", "mathvision", "mathvision", 3040),
-    ("mathvision_testmini", "mathvision_testmini", "mathvision", 3040),
     ("mathvista", "mathvista_rule", "mathvista", 2000),
     ("emma", "emma_fast", "emma", 400),
 ]

@@ -249,6 +249,9 @@ def test_every_evaluation_config_parses_in_one_command(
     content = printed(["test", *(x for name in files for x in ("--config", name))], capsys)
     assert len(content["data"]["init_args"]["benchmarks"]) >= len(EVAL)
     assert list(content["model"]["init_args"]["evaluation"]) == ["thinking"]
+    paper = printed(["test", "--config", "configs/eval/sapo_paper.yaml"], capsys)
+    samples = paper["model"]["init_args"]["samples_per_task"]
+    assert samples == {"aime25": 32, "livecodebench_v6": 8}
 
 
 def test_no_config_is_left_out_above() -> None:
