@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
+
+import yaml
+from jsonargparse import ArgumentError, ArgumentParser
 
 from datamodules.reasoning import ReasoningDataModule
 from datamodules.remote import ShardCache
@@ -73,6 +78,29 @@ class BenchmarkDataModule(ReasoningDataModule):
             shard_cache=shard_cache,
             seed=seed,
         )
+
+
+def read_benchmarks(path: str | Path) -> list[TaskConfig]:
+    """Read the tasks of an evaluation YAML, such as ``configs/eval/mathvision.yaml``.
+
+    Raises:
+        ValueError: its ``data:`` is no valid BenchmarkDataModule.
+    """
+    content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))["data"]
+    content["init_args"]["processor"] = ""  # no processor is needed to know the tasks
+    parser = _parser()
+    try:
+        made: Any = parser.instantiate_classes(parser.parse_object({"data": content})).data
+    except ArgumentError as error:
+        raise ValueError(f"{path}: {error}") from None
+    return list(made.tasks["test"])
+
+
+@lru_cache(maxsize=1)
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(parser_mode="yaml", exit_on_error=False)
+    parser.add_subclass_arguments(BenchmarkDataModule, "data")
+    return parser
 
 
 def with_thinking(verifier: Any) -> Any:

@@ -8,11 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-import yaml
-from jsonargparse import ArgumentParser
 from lightning.pytorch import LightningDataModule
 
 from datamodules import TaskConfig
+from datamodules.benchmarks import read_benchmarks
 from sapo_vl.cli import SapoCLI
 from sapo_vl.modules.base import PolicyModule
 
@@ -55,18 +54,7 @@ def load(*names: str, more: tuple[str, ...] = ()) -> SapoCLI:
         )
 
 
-@lru_cache(maxsize=1)
-def _parser() -> ArgumentParser:
-    parser = ArgumentParser(parser_mode="yaml")
-    parser.add_subclass_arguments(LightningDataModule, "data")
-    return parser
-
-
 @lru_cache(maxsize=64)
 def tasks(name: str) -> dict[str, TaskConfig]:
-    """The benchmarks of one file, by name; its ``data:`` alone is parsed, which is quick."""
-    content = yaml.safe_load((EVAL / f"{name}.yaml").read_text())["data"]
-    content["init_args"]["processor"] = "FOLDER"
-    parser = _parser()
-    data: Any = parser.instantiate_classes(parser.parse_object({"data": content})).data
-    return {task.name: task for task in data.tasks["test"]}
+    """The benchmarks of one file, by name."""
+    return {task.name: task for task in read_benchmarks(EVAL / f"{name}.yaml")}

@@ -240,18 +240,26 @@ def test_every_config_of_the_repository_parses(
     assert content["data"]["init_args"]["tasks"]
 
 
-def test_every_evaluation_config_parses_in_one_command(
+def test_evaluation_configs_compose(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Each file by itself is read in tests/benchmarks; here the command line puts some together."""
     monkeypatch.chdir(ROOT)
-    files = [f"configs/eval/{name}.yaml" for name in EVAL]
-    files += [f"configs/eval/sampling/{name}.yaml" for name in ("greedy", "instruct", "thinking")]
-    content = printed(["test", *(x for name in files for x in ("--config", name))], capsys)
-    assert len(content["data"]["init_args"]["benchmarks"]) >= len(EVAL)
-    assert list(content["model"]["init_args"]["evaluation"]) == ["thinking"]
-    paper = printed(["test", "--config", "configs/eval/sapo_paper.yaml"], capsys)
-    samples = paper["model"]["init_args"]["samples_per_task"]
-    assert samples == {"aime25": 32, "livecodebench_v6": 8}
+    files = ["eval/sapo_paper", "eval/chartqa", "eval/sampling/thinking"]
+    args = [x for name in files for x in ("--config", f"configs/{name}.yaml")]
+    content = printed(["test", *args], capsys)
+    model, data = content["model"]["init_args"], content["data"]["init_args"]
+    assert [task["name"] for task in data["benchmarks"]][-2:] == ["mathvision", "chartqa"]
+    assert (list(model["evaluation"]), data["thinking"]) == (["thinking"], True)
+    assert model["samples_per_task"] == {"aime25": 32, "livecodebench_v6": 8}
+
+
+def test_every_benchmark_takes_in_the_same_model_and_trainer() -> None:
+    for name in EVAL:
+        content = yaml.safe_load((ROOT / f"configs/eval/{name}.yaml").read_text())
+        assert content.pop("data")["class_path"] == "datamodules.BenchmarkDataModule"
+        shared = {"model": "model.yaml", "trainer": "trainer.yaml", "seed_everything": 3407}
+        assert content == shared
 
 
 def test_no_config_is_left_out_above() -> None:
