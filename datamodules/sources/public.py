@@ -278,7 +278,7 @@ def _refcoco(name: str) -> TableSet:
         verifier="",  # its box is in pixels of the picture, see the benchmark's verifier
         evaluation_only=True,
         origin=f"https://huggingface.co/datasets/lmms-lab/{name}",
-        licence="annotations Apache-2.0 (UNC refer); pictures COCO, Flickr terms",
+        licence="see the origin; pictures of COCO, Flickr terms",
     )
 
 
@@ -333,7 +333,7 @@ AIME24 = _text_math("aime24", "problems (c) MAA", "https://huggingface.co/MathAr
 AIME25 = _text_math("aime25", "problems (c) MAA", "https://huggingface.co/MathArena")
 HMMT25 = _text_math("hmmt25", "CC-BY-NC-SA-4.0", "https://huggingface.co/MathArena")
 BEYONDAIME = _text_math(
-    "beyondaime", "CC0-1.0", "https://huggingface.co/datasets/ByteDance-Seed/BeyondAIME"
+    "beyondaime", "see the origin", "https://huggingface.co/datasets/ByteDance-Seed/BeyondAIME"
 )
 AMC23 = _text_math("amc23", "problems (c) MAA", "https://github.com/QwenLM/Qwen2.5-Math")
 MATH500 = _text_math("math500", "MIT", "https://github.com/openai/prm800k")

@@ -20,8 +20,8 @@ from datamodules.shard_index import ShardIndex, expand_shards
 from sapo_vl.callbacks import ResultWriter
 from sapo_vl.types import PromptBatch, Rollout, Sampling
 
-# Without shards of their own: they hold tasks of other files.
-SUITES = {"sapo_paper"}
+# Without shards of their own: they hold tasks of other files, or judge those in another way.
+SUITES = {"sapo_paper", "mathvista_judge", "mathverse_judge", "logicvista_judge"}
 
 
 class Scripted:
