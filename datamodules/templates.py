@@ -47,6 +47,9 @@ class PromptTemplate:
                     f"template.texts.{name}, line {error.lineno}: {error.message}"
                 ) from None
 
+    def __str__(self) -> str:
+        return f"{self.use}: {self.text}"
+
     @property
     def text(self) -> str:
         """The text that is used."""

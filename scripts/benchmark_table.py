@@ -24,18 +24,18 @@ scripts/make_shards.py mathvision --split test --data MathVision/data data/
 sapo-vl test --config configs/eval/mathvision.yaml --model.policy.path FOLDER
 ```
 
-- **Several at once**: `--config configs/eval/aime25.yaml --config configs/eval/chartqa.yaml`; the pixel
-  budget is that of the last one. `configs/eval/sapo_paper.yaml` is the SAPO paper's validation.
-- **Sampling**: add `--config configs/eval/sampling/instruct.yaml`, `thinking.yaml` (which also tells
-  every verifier that the model reasons before `</think>`) or `greedy.yaml` (what stands in `model.yaml`).
-- **Wording**: each benchmark has several; `--data.template qwen3_vl` uses that one wherever there is
-  one of this name. `qwen3_vl` is what VLMEvalKit and the Qwen3-VL scripts ask, `official` what the
-  authors ask.
+- **Several at once**: `--config configs/eval/aime25.yaml --config configs/eval/chartqa.yaml`; the
+  pixel budget is that of the last one. `configs/eval/sapo_paper.yaml`: the SAPO paper's validation.
+- **Sampling**: add `--config configs/eval/sampling/instruct.yaml`, `thinking.yaml` (which also
+  tells every verifier that the model reasons before `</think>`) or `greedy.yaml` (as `model.yaml`).
+- **Wording**: each benchmark has several; `--data.template qwen3_vl` uses that one wherever there
+  is one of this name. `qwen3_vl` is what VLMEvalKit and the Qwen3-VL scripts ask, `official` what
+  the authors ask.
 - **Official and own score** come from the same answers: the score is that of the rule in the table,
   other rules' scores stand beside it under their names (`parts` in `samples.jsonl`). A rule named
   `training_rule` or `box` reads the form that the default wording asks for.
 - **Judges**: where the official score is given by a language model, the name of the task ends in
-  `_rule` and its score is another one, not to be compared with published numbers.
+  `_rule` or `_judge` and its score is another one, not to be compared with published numbers.
 - **Less of it**: `--data.max_samples 100`.
 """
 

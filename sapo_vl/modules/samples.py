@@ -17,9 +17,7 @@ def check_samples(samples_per_task: Mapping[str, int]) -> dict[str, int]:
     """
     for task, number in samples_per_task.items():
         if number < 1:
-            raise ValueError(
-                f"model.samples_per_task: {task} has {number}; it must be at least 1"
-            )
+            raise ValueError(f"model.samples_per_task: {task} has {number}; it must be at least 1")
     return dict(samples_per_task)
 
 

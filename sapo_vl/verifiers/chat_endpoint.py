@@ -49,7 +49,9 @@ class ChatEndpoint:
 
     def __post_init__(self) -> None:
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
-            raise ValueError(f"base_url is {self.base_url!r}; it must begin with http:// or https://")
+            raise ValueError(
+                f"base_url is {self.base_url!r}; it must begin with http:// or https://"
+            )
         least = (("seconds", 0.001), ("attempts", 1), ("pause", 0), ("max_tokens", 1))
         for name, smallest in least:
             if not getattr(self, name) >= smallest:

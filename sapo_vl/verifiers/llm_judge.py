@@ -28,8 +28,8 @@ _DATA = (
 JUDGE = (
     "You grade the final answer of a response to a question against the reference answer. It is"
     " correct if it means the same as the reference; how it was found does not matter. A response"
-    f" that gives several different final answers is not correct. {_DATA} Reply with one JSON object"
-    ' and nothing else: {"correct": true} or {"correct": false}.'
+    f" that gives several different final answers is not correct. {_DATA} Reply with one JSON"
+    ' object and nothing else: {"correct": true} or {"correct": false}.'
 )
 EXTRACT = (
     "You copy the final answer out of a response to a question, in the form that the question asks"

@@ -1,4 +1,4 @@
-"""Shards of every benchmark, made from files of the published layouts by the command in its YAML."""
+"""Shards of every benchmark, made from files of the published layouts as its YAML says."""
 
 from __future__ import annotations
 

@@ -278,7 +278,12 @@ def _emma(folder: Path) -> Path:
 
 
 def _chartqa(folder: Path) -> Path:
-    row = {"image": embedded(), "question": "Value in 2010?", "answer": "2010", "type": "human_test"}
+    row = {
+        "image": embedded(),
+        "question": "Value in 2010?",
+        "answer": "2010",
+        "type": "human_test",
+    }
     parquet(folder / "data/test-00000-of-00001.parquet", [row, {**row, "answer": "12%"}])
     return folder / "data"
 
@@ -348,7 +353,12 @@ def _puzzle(folder: Path) -> Path:
 def _matharena(answer: str) -> Callable[[Path], Path]:
     def write(folder: Path) -> Path:
         rows = [
-            {"problem_idx": i, "problem": "Find $n$.", "answer": answer, "problem_type": ["Algebra"]}
+            {
+                "problem_idx": i,
+                "problem": "Find $n$.",
+                "answer": answer,
+                "problem_type": ["Algebra"],
+            }
             for i in (1, 2)
         ]
         parquet(folder / "data/train-00000-of-00001.parquet", rows)

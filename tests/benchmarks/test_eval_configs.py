@@ -69,7 +69,7 @@ def test_several_files_are_one_suite_and_their_wording_is_chosen_by_its_name() -
 
 def test_a_wording_that_no_benchmark_has_is_named() -> None:
     benchmarks = list(tasks("mathvision").values())
-    with pytest.raises(ValueError, match=r"data\.template is 'nothing'.*bare.*official"):
+    with pytest.raises(ValueError, match=r"data\.template is 'nothing'.*official.*qwen3_vl"):
         BenchmarkDataModule("FOLDER", benchmarks, template="nothing")
 
 

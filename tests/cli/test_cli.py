@@ -15,7 +15,8 @@ from sapo_vl.cli import main
 ROOT = Path(__file__).resolve().parents[2]
 EVAL = """aime24 aime25 algopuzzlevqa beyondaime chartqa countbench docvqa dynamath emma geometry3k
     gsm8k hmmt25 livecodebench_v6 logicvista logicvista_judge math500 mathverse mathverse_judge
-    mathvision mathvision_testmini mathvista mathvista_judge mmmu mmmu_pro puzzlevqa refcoco visulogic wemath zebralogic""".split()
+    mathvision mathvision_testmini mathvista mathvista_judge mmmu mmmu_pro puzzlevqa refcoco
+    visulogic wemath zebralogic""".split()
 
 
 def config(project: Project, out: Path) -> dict[str, Any]:

@@ -26,8 +26,8 @@ class DynaMathOfficial:
     number before pi is multiplied); a multiple choice answer is one letter, or a text that holds
     exactly one of A to E; anything else is right where the reference is a part of it.
 
-    Known oddities, kept: backslashes vanish before the JSON is read, so LaTeX loses them; "A" stands
-    in "And", so a choice answered in words seldom names one letter; any long answer that mentions
+    Known oddities, kept: backslashes vanish before the JSON is read, so LaTeX loses them; a choice
+    answered in words seldom names one letter ("A" stands in "And"); any long answer that mentions
     the reference passes. Not kept: VLMEvalKit asks a language model where the JSON can't be read
     (here: wrong, status "no_answer") and looks for the answer in the reference, so that an empty
     answer passes.

@@ -36,7 +36,7 @@ class VisuLogicOfficial:
 
     The answer is the last box where it holds at most two characters, or a response that is a letter
     alone, else a letter that ends the response (" B.", " (B).") or begins it on a line of its own,
-    else what follows one of thirteen phrases such as "the answer is" up to the line or sentence end.
+    else what follows one of thirteen phrases such as "the answer is", up to the sentence's end.
 
     Known oddities, kept: ``\boxed{(C)}``, ``\boxed{c}``, ``\boxed{ C }`` and
     ``\boxed{\textbf{C}}`` name nothing; a box ends at the first closing brace. Chance is 25 %, and
