@@ -112,8 +112,8 @@ class LLMExtractor:
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable to ``verifier``; None where it is fine."""
-        checks = isinstance(self.verifier, ChecksReference)
-        return self.verifier.check_reference(prompt) if checks else None
+        rule = self.verifier
+        return rule.check_reference(prompt) if isinstance(rule, ChecksReference) else None
 
 
 def fenced(text: str) -> str:
