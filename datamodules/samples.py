@@ -37,6 +37,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from datamodules.fields import SampleError, check_text, image_extension, load_json, load_media
+from datamodules.templates import PromptTemplate
 from sapo_vl.types import Prompt, Verifier
 
 __all__ = ["DEFAULT_TEMPLATE", "SampleError", "image_extension", "read_sample"]
@@ -62,7 +63,7 @@ def read_sample(
     fields: Mapping[str, bytes],
     *,
     key: str,
-    template: str = DEFAULT_TEMPLATE,
+    template: str | PromptTemplate = DEFAULT_TEMPLATE,
     task: str = "",
     verifier: Verifier | None = None,
     index: int = 0,
@@ -73,7 +74,8 @@ def read_sample(
         fields: field name -> content, e.g. ``{"json": b"...", "png": b"..."}``; names that start
             with "__" are webdataset's own and left alone.
         key: unique name of the sample, set as ``Prompt.key``.
-        template: str.format text with ``{question}`` and ``{options}`` (lines "A. text", or none).
+        template: str.format text with ``{question}`` and ``{options}`` (lines "A. text", or none),
+            or wordings in jinja2.
         task: set as ``Prompt.task``.
         verifier: set as ``Prompt.verifier``.
         index: set as ``Prompt.index``.
@@ -87,11 +89,12 @@ def read_sample(
     frames = _FRAMES if media["video"] else ()
     pixels = _sizes(data, _PIXELS, {})
     limits = {"image": pixels, "video": _sizes(data, frames, pixels)}
+    meta = _without(data, (*_READ_FIELDS, *_PIXELS, *frames))
     if data.get("messages") is not None:
         messages = _read_messages(data["messages"], limits)
         _match_parts(messages, media)
     else:
-        text = _render(data, options, template)
+        text = _render(data, options, template, meta)
         content, media = _place_media(text, media, limits, data.get("image_markers", True))
         messages = [{"role": "user", "content": content}]
     return Prompt(
@@ -104,7 +107,7 @@ def read_sample(
         videos=media["video"],
         options=options,
         response=_response(data),
-        meta=_without(data, (*_READ_FIELDS, *_PIXELS, *frames)),
+        meta=meta,
         verifier=verifier,
     )
 
@@ -155,12 +158,19 @@ def _sizes(
     return sizes
 
 
-def _render(data: Mapping[str, Any], options: Mapping[str, str], template: str) -> str:
+def _render(
+    data: Mapping[str, Any],
+    options: Mapping[str, str],
+    template: str | PromptTemplate,
+    meta: Mapping[str, Any],
+) -> str:
     question = data.get("question")
     if question is None or (isinstance(question, str) and not question.strip()):
         raise SampleError("missing_question", 'the .json has neither "question" nor "messages"')
-    lines = "\n".join(f"{label}. {text}" for label, text in options.items())
     question = check_text(question, "question", "missing_question")
+    if isinstance(template, PromptTemplate):
+        return template.render(question, options, meta)
+    lines = "\n".join(f"{label}. {text}" for label, text in options.items())
     try:
         return template.format(question=question, options=lines).strip()
     except (KeyError, IndexError, ValueError) as error:

@@ -7,7 +7,33 @@ import re
 from dataclasses import dataclass, field
 
 from datamodules.samples import DEFAULT_TEMPLATE
+from datamodules.templates import PromptTemplate
 from sapo_vl.types import AnswerMetric, Verifier
+
+
+@dataclass(frozen=True, kw_only=True)
+class BenchmarkCard:
+    """What a person should know of a benchmark before believing a score on it.
+
+    Args:
+        title: how its authors call it.
+        items: samples of the published set.
+        source: arguments of scripts/make_shards.py but for the folders.
+        official: what the official score is, in a sentence.
+        score: what the score of this task is, in a sentence.
+        metric: how the scores of its samples become one number.
+        licence: of its data.
+        judge: the official score needs a language model as a judge, so this task's is another one.
+    """
+
+    title: str
+    items: int
+    source: str
+    official: str
+    score: str
+    metric: str
+    licence: str
+    judge: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +47,8 @@ class TaskConfig:
             braces too, are fetched once into ``data.shard_cache``.
         verifier: judges the responses, in training and in evaluation.
         share: part of every training batch, relative to the other tasks' shares.
-        template: text of the question; may hold {question} and {options}.
+        template: text of the question; may hold {question} and {options}. Or several wordings as
+            jinja2 texts, one of which is used.
         max_samples: use only so many samples of the shards: the first ones, or see subset_seed.
         subset_seed: choose the samples at random, always the same ones for the same seed.
         metrics: what the task is scored by in evaluation, the most important one first; avg@n by
@@ -30,18 +57,20 @@ class TaskConfig:
             goes into a nested object (metadata.skills), a list counts under each of its entries.
         problem: field of the JSON that variants of one problem share; by default every sample is a
             problem of its own.
+        card: what is known of it, where it is a benchmark.
     """
 
     name: str
     shards: str | list[str]
     verifier: Verifier
     share: float = 1.0
-    template: str = DEFAULT_TEMPLATE
+    template: str | PromptTemplate = DEFAULT_TEMPLATE
     max_samples: int | None = None
     subset_seed: int | None = None
     metrics: list[AnswerMetric] | None = None
     categories: list[str] = field(default_factory=list)
     problem: str | None = None
+    card: BenchmarkCard | None = None
 
     def __post_init__(self) -> None:
         if self.name in ("all", "mean", "accuracy") or not re.fullmatch(r"[\w-]+", self.name):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import glob
 import itertools
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -211,6 +212,9 @@ def locate(
     for folder in dict.fromkeys(places):
         for ending, stem in itertools.product(endings, stems if name else stems[:-3]):
             found = tuple(sorted(filter(Path.is_file, folder.glob(f"{stem}.{ending}"))))
+            # test*.parquet is testmini's, too.
+            longer = re.compile(rf"{re.escape(stem.removesuffix('*'))}[A-Za-z]")
+            found = tuple(path for path in found if not longer.match(path.name))
             if found:
                 return found
     looked = ", ".join(dict.fromkeys(map(str, places)))

@@ -20,7 +20,10 @@ MAX_BYTES = 1 << 29  # of the unpacked tests of one problem; a small file can un
 
 
 def plain_columns(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Give a row with ``question`` (with its starter code) and ``answer`` (the tests)."""
+    """Give a row with ``question`` (with its starter code) and ``answer`` (the tests).
+
+    ``question_content`` and ``starter_code`` stay, for wordings that place them on their own.
+    """
     tests = [
         *read_tests(fields.get("public_test_cases"), "public_test_cases"),
         *read_tests(fields.get("private_test_cases"), "private_test_cases"),
@@ -30,7 +33,7 @@ def plain_columns(fields: Mapping[str, Any]) -> dict[str, Any]:
     metadata = fields.get("metadata") or "{}"
     metadata = _json(metadata, "metadata") if isinstance(metadata, str) else metadata
     name = metadata.get("func_name") if isinstance(metadata, dict) else None
-    used = ("public_test_cases", "private_test_cases", "metadata", "question_content")
+    used = ("public_test_cases", "private_test_cases", "metadata")
     answer = {
         "inputs": [test["input"] for test in tests],
         "outputs": [test["output"] for test in tests],

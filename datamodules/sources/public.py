@@ -7,7 +7,9 @@ sets can't be written as train.
 
 from __future__ import annotations
 
-from datamodules.sources import livecodebench, zebralogic
+from typing import Any
+
+from datamodules.sources import benchmarks, livecodebench, zebralogic
 from datamodules.sources.described import Columns, TableSet
 
 _PUZZLES = "https://github.com/declare-lab/LLM-PuzzleTest"
@@ -151,11 +153,12 @@ DOCVQA = TableSet(
     licence="its own terms: research use; see the origin",
 )
 
-# One to three steps of one problem; "option" is a line "A. one;B. two".
+# One to three steps of one problem, which share its "ID", so that is no key; "option" is a line
+# "A. one;B. two".
 WEMATH = TableSet(
     name="wemath",
     split="test",
-    columns=Columns(id=("ID", "id")),
+    columns=Columns(id=()),
     answers="label",
     by="key",
     verifier="math",
@@ -164,16 +167,124 @@ WEMATH = TableSet(
     licence="CC-BY-NC-4.0",
 )
 
-# Variants of diagram and graph problems, choices in the question.
+# Ten variants of each of 501 problems, one file a variant; "id" names the problem, so it is no key.
 DYNAMATH = TableSet(
     name="dynamath",
     split="test",
+    columns=Columns(
+        id=(),
+        answer=("ground_truth", "answer"),
+        images=("decoded_image", "images", "image", "image_path"),
+    ),
     by="subject",
     verifier="text",
     evaluation_only=True,
     origin="https://github.com/DynaMath/DynaMath",
     licence="MIT (README badge alone)",
 )
+
+# Five versions of each of 788 problems; choices stand in the question or in the picture.
+MATHVERSE = TableSet(
+    name="mathverse",
+    split="test",
+    columns=Columns(id=("sample_index",)),
+    prepare=benchmarks.mathverse,
+    by="problem_version",
+    verifier="text",
+    evaluation_only=True,
+    origin="https://github.com/ZrrSkywalker/MathVerse",
+    licence="MIT",
+)
+
+
+def _mmmu_pro(name: str, **changes: Any) -> TableSet:
+    return TableSet(
+        name=name,
+        split="test",
+        answers="label",
+        by="subject",
+        verifier="choice",
+        evaluation_only=True,
+        origin="https://huggingface.co/datasets/MMMU/MMMU_Pro",
+        licence="Apache-2.0",
+        **changes,
+    )
+
+
+# Three forms of the same 1,730 questions; in the last one the picture shows question and options.
+MMMU_PRO_4 = _mmmu_pro("mmmu_pro_4")
+MMMU_PRO_10 = _mmmu_pro("mmmu_pro_10")
+MMMU_PRO_VISION = _mmmu_pro("mmmu_pro_vision", prepare=benchmarks.mmmu_pro_vision)
+
+# Options stand in the picture. Two answers are no letters; some hold several ("B, D").
+LOGICVISTA = TableSet(
+    name="logicvista",
+    split="test",
+    only_answers="[A-G](, ?[A-G])*",
+    image_path="images/{imagename}",
+    by="skill",
+    verifier="choice",
+    evaluation_only=True,
+    origin="https://github.com/Yijia-Xiao/LogicVista",
+    licence='Apache-2.0 repository; every item says "liscenced": "false"',
+)
+
+# Four options, shown in the picture.
+VISULOGIC = TableSet(
+    name="visulogic",
+    split="test",
+    columns=Columns(answer=("label", "answer")),
+    answers="label",
+    options=("A", "B", "C", "D"),
+    by="tag",
+    verifier="choice",
+    evaluation_only=True,
+    origin="https://huggingface.co/datasets/VisuLogic/VisuLogic",
+    licence="Apache-2.0",
+)
+
+# Multiple choice and open questions with up to five images; they come before the text, in which the
+# markers <image_1> stay.
+EMMA = TableSet(
+    name="emma",
+    split="test",
+    columns=Columns(id=("pid", "id")),
+    answers="label",
+    image_markers=False,
+    by="subject",
+    verifier="math",
+    evaluation_only=True,
+    origin="https://huggingface.co/datasets/luckychao/EMMA",
+    licence="unstated",
+)
+
+# "text" is the picture's caption, which gives the count away; it stays in the meta.
+COUNTBENCH = TableSet(
+    name="countbench",
+    split="test",
+    columns=Columns(question=("question",), answer=("number", "answer")),
+    verifier="number",
+    evaluation_only=True,
+    origin="https://huggingface.co/datasets/vikhyatk/CountBenchQA",
+    licence="unstated; pictures from LAION",
+)
+
+
+def _refcoco(name: str) -> TableSet:
+    return TableSet(
+        name=name,
+        split="val",
+        prepare=benchmarks.refcoco,
+        verifier="",  # its box is in pixels of the picture, see the benchmark's verifier
+        evaluation_only=True,
+        origin=f"https://huggingface.co/datasets/lmms-lab/{name}",
+        licence="see the origin; pictures of COCO, Flickr terms",
+    )
+
+
+REFCOCO = _refcoco("RefCOCO")
+REFCOCO_PLUS = _refcoco("RefCOCOplus")
+REFCOCOG = _refcoco("RefCOCOg")
 
 ZEBRALOGIC = TableSet(
     name="zebralogic",
@@ -220,6 +331,10 @@ def _text_math(name: str, licence: str, origin: str) -> TableSet:
 
 AIME24 = _text_math("aime24", "problems (c) MAA", "https://huggingface.co/MathArena")
 AIME25 = _text_math("aime25", "problems (c) MAA", "https://huggingface.co/MathArena")
+HMMT25 = _text_math("hmmt25", "CC-BY-NC-SA-4.0", "https://huggingface.co/MathArena")
+BEYONDAIME = _text_math(
+    "beyondaime", "see the origin", "https://huggingface.co/datasets/ByteDance-Seed/BeyondAIME"
+)
 AMC23 = _text_math("amc23", "problems (c) MAA", "https://github.com/QwenLM/Qwen2.5-Math")
 MATH500 = _text_math("math500", "MIT", "https://github.com/openai/prm800k")
 GSM8K = _text_math("gsm8k", "MIT", "https://github.com/openai/grade-school-math")
@@ -238,8 +353,21 @@ PUBLIC_SETS = (
     DOCVQA,
     WEMATH,
     DYNAMATH,
+    MATHVERSE,
+    MMMU_PRO_4,
+    MMMU_PRO_10,
+    MMMU_PRO_VISION,
+    LOGICVISTA,
+    VISULOGIC,
+    EMMA,
+    COUNTBENCH,
+    REFCOCO,
+    REFCOCO_PLUS,
+    REFCOCOG,
     AIME24,
     AIME25,
+    HMMT25,
+    BEYONDAIME,
     AMC23,
     MATH500,
     GSM8K,

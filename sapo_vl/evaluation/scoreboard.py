@@ -52,10 +52,17 @@ class Scoreboard:
     Args:
         samplings: how answers are drawn, by name.
         device: of the metrics' states.
+        samples_per_task: task -> samples of each prompt, in place of the sampling's.
     """
 
-    def __init__(self, samplings: Mapping[str, Sampling], device: torch.device) -> None:
+    def __init__(
+        self,
+        samplings: Mapping[str, Sampling],
+        device: torch.device,
+        samples_per_task: Mapping[str, int] | None = None,
+    ) -> None:
         self.samplings = dict(samplings)
+        self.samples_per_task = dict(samples_per_task or {})
         self.device = device
         self.metrics: dict[tuple[str, str], list[PromptMean]] = {}
         self.counts: dict[tuple[str, str], Counts] = {}
@@ -70,17 +77,18 @@ class Scoreboard:
         if self.metrics:
             return False
         self.skips.update({})
-        most = max(sampling.group_size for sampling in self.samplings.values())
         for task in (*batch.tasks, ALL):
             wanted: Sequence[Any] = batch.metrics.get(task) or (AvgAtN(),)
+            samples = {name: self._samples(task, name) for name in self.samplings}
+            most = max(samples.values())
             for metric in wanted:
                 if metric.least_samples > most:
                     raise ValueError(
                         f"{metric.name} of task {task!r} needs {metric.least_samples} samples a"
                         f" prompt; the most that model.evaluation draws is {most}"
                     )
-            for name, sampling in self.samplings.items():
-                fitting = [m for m in wanted if m.least_samples <= sampling.group_size]
+            for name in self.samplings:
+                fitting = [m for m in wanted if m.least_samples <= samples[name]]
                 self.metrics[task, name] = [
                     cast(PromptMean, metric.clone().to(self.device))
                     for metric in fitting or (AvgAtN(),)
@@ -90,6 +98,9 @@ class Scoreboard:
                     added.update([])  # a rank may get no answer at all
                 self.counts[task, name].update({})
         return True
+
+    def _samples(self, task: str, sampling: str) -> int:
+        return self.samples_per_task.get(task, self.samplings[sampling].group_size)
 
     def update(self, answers: Sequence[Answers]) -> None:
         """Add judged answers."""

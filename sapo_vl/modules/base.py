@@ -17,6 +17,7 @@ from typing_extensions import override
 from sapo_vl.evaluation import answers_of, judge
 from sapo_vl.evaluation.judge import Judging
 from sapo_vl.evaluation.scoreboard import Scoreboard
+from sapo_vl.modules.samples import by_samples, check_samples
 from sapo_vl.policy import Policy, PolicyConfig
 from sapo_vl.policy.lora import base_fingerprint, hold_in_float32
 from sapo_vl.policy.parts import part_sizes, part_table
@@ -56,11 +57,13 @@ class PolicyModule(L.LightningModule):
         lr_scheduler: LRSchedulerCallable = constant_lr,
         seed: int = 0,
         verifier_pool: VerifierPool | None = None,
+        samples_per_task: Mapping[str, int] | None = None,
     ) -> None:
         super().__init__()
         self.policy_config = policy
         self.strict_loading = policy.lora is None  # else on_load_checkpoint compares the names
         self.evaluation = dict(evaluation or {"greedy": GREEDY})
+        self.samples_per_task = check_samples(samples_per_task or {})
         self.rollout = rollout
         self.optimizer_factory = optimizer
         self.lr_scheduler_factory = lr_scheduler
@@ -191,7 +194,7 @@ class PolicyModule(L.LightningModule):
         self.finished = {(a.prompt.task, a.prompt.key, a.sampling): a for a in answers}
 
     def _open_scoreboard(self) -> None:
-        self.scoreboard = Scoreboard(self.evaluation, self.device)
+        self.scoreboard = Scoreboard(self.evaluation, self.device, self.samples_per_task)
         self.judging = Judging(self.verifier_pool, depth=len(self.evaluation))
 
     def _evaluate(self, batch: PromptBatch, *, wait: bool) -> list[Answers]:
@@ -199,18 +202,18 @@ class PolicyModule(L.LightningModule):
             self.scoreboard.update(list(self.finished.values()))
         self.scoreboard.skip(batch.skipped)
         for name in self.evaluation:
-            part = self._unanswered(batch, name) if self.trainer.testing else batch
-            if len(part):  # not, when every sample of it was skipped
-                self.judging.submit(part.prompts, self._respond(part, name), name)
+            whole = self._unanswered(batch, name) if self.trainer.testing else batch
+            for part, sampling in by_samples(whole, self.evaluation[name], self.samples_per_task):
+                self.judging.submit(part.prompts, self._respond(part, sampling), name)
         answers = self.judging.collect(everything=wait)
         self.scoreboard.update(answers)
         return answers
 
-    def _respond(self, batch: PromptBatch, name: str) -> Rollout:
-        return self.rollout(self.policy, batch, self.evaluation[name], (self.seed, 0))
+    def _respond(self, batch: PromptBatch, sampling: Sampling) -> Rollout:
+        return self.rollout(self.policy, batch, sampling, (self.seed, 0))
 
     def _answer(self, batch: PromptBatch, name: str) -> list[Answers]:
-        drawn = self._respond(batch, name)
+        drawn = self._respond(batch, self.evaluation[name])
         answers = answers_of(batch.prompts, drawn, (), name)
         able = [i for i, p in enumerate(batch.prompts) if p.verifier is not None and p.reference]
         if able:

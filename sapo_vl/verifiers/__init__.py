@@ -7,7 +7,10 @@ reference (None: nothing). Reading order: `extraction`, `plain`, one verifier, `
 """
 
 from sapo_vl.verifiers.anls import AnlsVerifier
+from sapo_vl.verifiers.beside import BesideVerifier
 from sapo_vl.verifiers.boxes import BoxVerifier
+from sapo_vl.verifiers.by_field import ByFieldVerifier
+from sapo_vl.verifiers.by_options import ByOptionsVerifier
 from sapo_vl.verifiers.chart import ChartVerifier
 from sapo_vl.verifiers.choice import ChoiceVerifier
 from sapo_vl.verifiers.combined import CombinedVerifier
@@ -49,7 +52,10 @@ __all__ = [
     "TRAINING",
     "VERIFIERS",
     "AnlsVerifier",
+    "BesideVerifier",
     "BoxVerifier",
+    "ByFieldVerifier",
+    "ByOptionsVerifier",
     "ChartVerifier",
     "ChoiceVerifier",
     "CombinedVerifier",

@@ -18,6 +18,10 @@ MODELS = (
     " qwen3_vl_32b qwen3_vl_30b_a3b qwen3_vl_235b_a22b qwen3_5_0_8b qwen3_5_2b qwen3_5_4b"
     " qwen3_5_9b qwen3_5_27b qwen3_5_35b_a3b qwen3_5_122b_a10b qwen3_5_397b_a17b"
 ).split()
+EVAL = """aime24 aime25 algopuzzlevqa beyondaime chartqa countbench docvqa dynamath emma geometry3k
+    gsm8k hmmt25 livecodebench_v6 logicvista logicvista_judge math500 mathverse mathverse_judge
+    mathvision mathvision_testmini mathvista mathvista_judge mmmu mmmu_pro puzzlevqa refcoco
+    visulogic wemath zebralogic""".split()
 
 
 def config(project: Project, out: Path) -> dict[str, Any]:
@@ -247,10 +251,34 @@ def test_every_config_of_the_repository_parses(
         assert {key: content["data"]["init_args"][key] for key in own} == own
 
 
+def test_evaluation_configs_compose(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each file by itself is read in tests/benchmarks; here the command line puts some together."""
+    monkeypatch.chdir(ROOT)
+    files = ["eval/sapo_paper", "eval/chartqa", "eval/sampling/thinking"]
+    args = [x for name in files for x in ("--config", f"configs/{name}.yaml")]
+    content = printed(["test", *args], capsys)
+    model, data = content["model"]["init_args"], content["data"]["init_args"]
+    assert [task["name"] for task in data["benchmarks"]][-2:] == ["mathvision", "chartqa"]
+    assert (list(model["evaluation"]), data["thinking"]) == (["thinking"], True)
+    assert model["samples_per_task"] == {"aime25": 32, "livecodebench_v6": 8}
+
+
+def test_every_benchmark_takes_in_the_same_model_and_trainer() -> None:
+    for name in EVAL:
+        content = yaml.safe_load((ROOT / f"configs/eval/{name}.yaml").read_text())
+        assert content.pop("data")["class_path"] == "datamodules.BenchmarkDataModule"
+        shared = {"model": "model.yaml", "trainer": "trainer.yaml", "seed_everything": 3407}
+        assert content == shared
+
+
 def test_no_config_is_left_out_above() -> None:
     known = {"base.yaml", "example.yaml", "cold_start.yaml", "sapo.yaml", "test.yaml", "data.yaml"}
     known |= {"model.yaml", "lora.yaml", "ddp.yaml", *(f"{name}.yaml" for name in MODELS)}
     known |= {f"zero{kind}.yaml" for kind in ("1", "2", "2_offload", "3", "3_offload")}
+    known |= {"trainer.yaml", "greedy.yaml", "instruct.yaml", "thinking.yaml", "sapo_paper.yaml"}
+    known |= {f"{name}.yaml" for name in EVAL}
     assert {path.name for path in (ROOT / "configs").rglob("*.yaml")} == known
 
 

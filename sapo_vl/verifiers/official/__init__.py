@@ -9,12 +9,15 @@ the last ``</think>`` first, as the harnesses around the scripts do.
 from sapo_vl.verifiers.code import CodeVerifier
 from sapo_vl.verifiers.official.chartqa import ChartQAOfficial
 from sapo_vl.verifiers.official.docvqa import DocVQAAnls
+from sapo_vl.verifiers.official.dynamath import DynaMathOfficial
 from sapo_vl.verifiers.official.emma import EmmaFast
 from sapo_vl.verifiers.official.livecodebench import LiveCodeBenchOfficial
 from sapo_vl.verifiers.official.mathvision import MathVisionOfficial
 from sapo_vl.verifiers.official.mathvista import MathVistaOfficial
 from sapo_vl.verifiers.official.mmmu import MMMUOfficial
 from sapo_vl.verifiers.official.refcoco import RefCOCOOfficial
+from sapo_vl.verifiers.official.visulogic import VisuLogicOfficial
+from sapo_vl.verifiers.official.wemath import WeMathOfficial
 from sapo_vl.verifiers.official.zebralogic import ZebraLogicOfficial
 
 OFFICIAL: dict[str, type] = {
@@ -27,6 +30,9 @@ OFFICIAL: dict[str, type] = {
     "zebralogic": ZebraLogicOfficial,
     "livecodebench": LiveCodeBenchOfficial,
     "refcoco": RefCOCOOfficial,
+    "dynamath_official": DynaMathOfficial,
+    "visulogic_official": VisuLogicOfficial,
+    "wemath_official": WeMathOfficial,
 }
 EXTRA: dict[str, type] = {"code": CodeVerifier}
 
@@ -36,11 +42,14 @@ __all__ = [
     "ChartQAOfficial",
     "CodeVerifier",
     "DocVQAAnls",
+    "DynaMathOfficial",
     "EmmaFast",
     "LiveCodeBenchOfficial",
     "MMMUOfficial",
     "MathVisionOfficial",
     "MathVistaOfficial",
     "RefCOCOOfficial",
+    "VisuLogicOfficial",
+    "WeMathOfficial",
     "ZebraLogicOfficial",
 ]

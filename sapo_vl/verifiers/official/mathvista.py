@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal, get_args
 
 from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.edit_distance import edit_distance
 from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
 from sapo_vl.verifiers.official.plain_float import is_float
+
+Named = Literal["text", "label"]
 
 _LETTER = re.compile(r"\(([A-Za-z])\)")
 _MAX_CHARS = 2000
@@ -25,7 +27,8 @@ class MathVistaOfficial:
     So ``form`` says where the answer stands, and "whole" takes a response that is the extraction.
 
     ``prompt.meta`` holds MathVista's ``answer_type`` (text, integer, float, list) and, for floats,
-    ``precision``; a prompt with options is multiple choice, its reference is the option's text.
+    ``precision``; a prompt with options is multiple choice, its reference is the option's text, or
+    its label where ``reference`` says so, as in our shards.
 
     Known oddities, kept: whatever names no option becomes the option nearest by edit distance, the
     first of equals, so every answer chooses something; an integer is cut, so 3.7 passes for 3; a
@@ -34,16 +37,20 @@ class MathVistaOfficial:
     Args:
         form: where the response holds its answer, see `extract_answer`.
         thinking: the model reasons before ``</think>``.
+        reference: what names the right option, its text or its label.
 
     Raises:
-        ValueError: an unknown form.
+        ValueError: an unknown form or kind of reference.
     """
 
     form: Form = "whole"
     thinking: bool = False
+    reference: Named = "text"
 
     def __post_init__(self) -> None:
         check_form(self.form)
+        if self.reference not in get_args(Named):
+            raise ValueError(f"reference is {self.reference!r}; it must be text or label")
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
@@ -61,18 +68,24 @@ class MathVistaOfficial:
             read: str | None = choose(answer, prompt.options)
         else:
             read = read_value(answer, prompt.meta)
-        right = read == prompt.reference
-        reason = f"read as {read!r}, the reference is {prompt.reference!r}"
+        wanted = self._wanted(prompt)
+        right = read == wanted
+        reason = f"read as {read!r}, the reference is {wanted!r}"
         return Verdict(score=float(right), extracted=answer or None, reason=reason)
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""
-        if prompt.options and prompt.reference not in prompt.options.values():
-            return f"the reference {prompt.reference!r} is not the text of an option"
+        if prompt.options and self._wanted(prompt) not in prompt.options.values():
+            return f"the reference {prompt.reference!r} is not the {self.reference} of an option"
         kind, precision = prompt.meta.get("answer_type"), prompt.meta.get("precision")
         if kind == "float" and not prompt.options and not is_float(str(precision)):
             return "meta['precision'] must be a number where meta['answer_type'] is float"
         return None if prompt.reference else "the reference is empty"
+
+    def _wanted(self, prompt: Prompt) -> str | None:
+        if prompt.options and self.reference == "label":
+            return prompt.options.get(prompt.reference)
+        return prompt.reference
 
 
 def choose(answer: str, options: Mapping[str, str]) -> str:

@@ -25,13 +25,15 @@ class RefCOCOOfficial:
     Listing boxes all over the image passes; a training reward must not do that. ``Verdict.parts``
     has the overlap ("iou").
 
-    The reference is the data set's box, ``[x, y, width, height]`` in pixels as JSON text;
+    The reference is the data set's box, ``[x, y, width, height]`` in pixels as JSON text, or with
+    ``corners`` the same box as ``[x1, y1, x2, y2]``, as in our shards;
     ``prompt.meta["size"]`` is the image's ``[width, height]``, without which 0-1000 values are not
     tried. Responses of more than 20,000 characters are read from their end.
 
     Args:
         threshold: smallest overlap that counts.
         thinking: the model reasons before ``</think>``.
+        corners: the reference is ``[x1, y1, x2, y2]``.
 
     Raises:
         ValueError: a threshold out of range.
@@ -39,6 +41,7 @@ class RefCOCOOfficial:
 
     threshold: float = 0.5
     thinking: bool = False
+    corners: bool = False
 
     def __post_init__(self) -> None:
         if not 0 < self.threshold <= 1:
@@ -46,7 +49,7 @@ class RefCOCOOfficial:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        wanted = _reference(prompt)
+        wanted = self._wanted(prompt)
         if wanted is None:
             reason = self.check_reference(prompt) or ""
             return Verdict(score=0.0, status="unparsable_reference", reason=reason)
@@ -64,9 +67,22 @@ class RefCOCOOfficial:
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""
-        if _reference(prompt) is None:
-            return f"the reference {prompt.reference[:100]!r} is no [x, y, width, height]"
+        if self._wanted(prompt) is None:
+            form = "[x1, y1, x2, y2]" if self.corners else "[x, y, width, height]"
+            return f"the reference {prompt.reference[:100]!r} is no {form}"
         return None
+
+    def _wanted(self, prompt: Prompt) -> Box | None:
+        try:
+            numbers = read_numbers(json.loads(prompt.reference), 4)
+        except (ValueError, RecursionError):
+            return None
+        if numbers is None:
+            return None
+        left, top, right, bottom = numbers
+        if not self.corners:
+            right, bottom = left + right, top + bottom
+        return (left, top, right, bottom) if left < right and top < bottom else None
 
 
 def overlap(one: Box, other: Box) -> float:
@@ -82,17 +98,6 @@ def overlap(one: Box, other: Box) -> float:
 
 def _area(box: Box) -> float:
     return max(0.0, box[2] - box[0]) * max(0.0, box[3] - box[1])
-
-
-def _reference(prompt: Prompt) -> Box | None:
-    try:
-        numbers = read_numbers(json.loads(prompt.reference), 4)
-    except (ValueError, RecursionError):
-        return None
-    if numbers is None or numbers[2] <= 0 or numbers[3] <= 0:
-        return None
-    left, top, width, height = numbers
-    return (left, top, left + width, top + height)
 
 
 def _scaled(boxes: list[Box], meta: Mapping[str, Any]) -> list[Box]:

@@ -1,0 +1,50 @@
+"""The official rule of We-Math: the letter after the last "Answer"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sapo_vl.types import Prompt, Verdict
+from sapo_vl.verifiers.extraction import after_thinking
+
+_LETTERS = "ABCDEFGH"
+_SIGNS = re.compile(r"[>><<:.]")
+
+
+@dataclass(frozen=True)
+class WeMathOfficial:
+    """Score one question as We-Math's own script does.
+
+    The answer is the first character after the last "Answer", once ``<``, ``>``, ``:`` and ``.``
+    are taken out; it must be one of A to H.
+
+    Known oddities, kept: a response without "Answer" is read from its beginning, so "A triangle
+    has ..." names A; "Answer: (B)" names nothing; nothing after the first character is looked at.
+    The four-part scheme over the steps of a problem is a matter of aggregation, not done here.
+
+    Args:
+        thinking: the model reasons before ``</think>``; only what follows it is scored.
+    """
+
+    thinking: bool = False
+
+    def __call__(self, prompt: Prompt, response: str) -> Verdict:
+        """Score ``response`` 1.0 or 0.0."""
+        problem = self.check_reference(prompt)
+        if problem is not None:
+            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
+        text = after_thinking(response, self.thinking)
+        if text is None:
+            return Verdict(score=0.0, status="no_answer", reason="the reasoning never ends")
+        letter = _SIGNS.sub("", text.rpartition("Answer")[2]).strip()[:1]
+        if not letter or letter not in _LETTERS:
+            return Verdict(score=0.0, status="no_answer", reason="no letter follows 'Answer'")
+        reason = f"names {letter}, the reference is {prompt.reference}"
+        return Verdict(score=float(letter == prompt.reference), extracted=letter, reason=reason)
+
+    def check_reference(self, prompt: Prompt) -> str | None:
+        """Say what makes the reference unusable; None where it is fine."""
+        if len(prompt.reference) != 1 or prompt.reference not in _LETTERS:
+            return f"the reference {prompt.reference!r} is none of A to H"
+        return None

@@ -1,0 +1,91 @@
+"""Write docs/benchmarks.md from the YAMLs of configs/eval."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
+
+from datamodules.benchmarks import read_benchmarks
+from datamodules.tasks import BenchmarkCard, TaskConfig
+from datamodules.templates import PromptTemplate
+
+ROOT = Path(__file__).resolve().parents[1]
+EVAL = ROOT / "configs" / "eval"
+NO_BENCHMARKS = ("model", "trainer")  # parts that the others take in
+HEAD = """# Benchmarks
+
+Made by `scripts/benchmark_table.py` from the files of `configs/eval`; do not edit it by hand.
+
+```sh
+scripts/make_shards.py mathvision --split test --data MathVision/data data/
+sapo-vl test --config configs/eval/mathvision.yaml --model.policy.path FOLDER
+```
+
+- **Several at once**: `--config configs/eval/aime25.yaml --config configs/eval/chartqa.yaml`; the
+  pixel budget is that of the last one. `configs/eval/sapo_paper.yaml`: the SAPO paper's validation.
+- **Sampling**: add `--config configs/eval/sampling/instruct.yaml`, `thinking.yaml` (which also
+  tells every verifier that the model reasons before `</think>`) or `greedy.yaml` (as `model.yaml`).
+- **Wording**: each benchmark has several; `--data.template qwen3_vl` uses that one wherever there
+  is one of this name. `qwen3_vl` is what VLMEvalKit and the Qwen3-VL scripts ask, `official` what
+  the authors ask.
+- **Official and own score** come from the same answers: the score is that of the rule in the table,
+  other rules' scores stand beside it under their names (`parts` in `samples.jsonl`). A rule named
+  `training_rule` or `box` reads the form that the default wording asks for.
+- **Judges**: where the official score is given by a language model, the name of the task ends in
+  `_rule` or `_judge` and its score is another one, not to be compared with published numbers.
+- **Less of it**: `--data.max_samples 100`.
+"""
+
+
+def page() -> str:
+    """Return the whole page."""
+    files = sorted(path for path in EVAL.glob("*.yaml") if path.stem not in NO_BENCHMARKS)
+    found = {path.stem: [(t, t.card) for t in read_benchmarks(path)] for path in files}
+    seen: set[str] = set()
+    rows, sources = [], []
+    for stem, tasks in found.items():
+        if stem == "sapo_paper":  # its tasks are those of their own files
+            continue
+        for task, card in tasks:
+            if card is not None and task.name not in seen:
+                seen.add(task.name)
+                rows.append(_row(stem, task, card))
+                sources.append(f"| `{task.name}` | `{_source(card)}` | {card.licence} |")
+    table = ["| task | file | items | wordings | official score | judge | this score | metric |"]
+    table += ["| --- | --- | --- | --- | --- | --- | --- | --- |", *rows]
+    shards = ["## Data", "", "| task | `scripts/make_shards.py` | licence |", "| --- | --- | --- |"]
+    return "\n".join([HEAD, *table, "", *shards, *sources, ""])
+
+
+def _row(stem: str, task: TaskConfig, card: BenchmarkCard) -> str:
+    cells: Iterable[str] = (
+        f"`{task.name}`",
+        f"`{stem}.yaml`",
+        f"{card.items:,}",
+        _wordings(task),
+        card.official,
+        "needed" if card.judge else "no",
+        card.score,
+        card.metric,
+    )
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _wordings(task: TaskConfig) -> str:
+    if not isinstance(task.template, PromptTemplate):
+        return ""
+    used = task.template.use
+    return ", ".join([f"**{used}**", *(name for name in task.template.texts if name != used)])
+
+
+def _source(card: BenchmarkCard) -> str:
+    return f"{card.source} --data FILES data/"
+
+
+if __name__ == "__main__":
+    target = ROOT / "docs" / "benchmarks.md"
+    target.write_text(page(), encoding="utf-8")
+    print(target.relative_to(ROOT))
