@@ -193,6 +193,7 @@ def _settings(trainer: L.Trainer, module: Any) -> dict[str, Any]:
         "weights_probe": weights_probe(module.policy.model),
         "dtype": config.dtype,
         "samplings": {name: asdict(s) for name, s in module.evaluation.items()},
+        "samples_per_task": module.samples_per_task,
         "seed": module.seed,
         "data": data.describe("test") if hasattr(data, "describe") else None,
         "versions": {"sapo-vl": sapo_vl.__version__}
