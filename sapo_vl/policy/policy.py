@@ -86,7 +86,7 @@ class Policy(nn.Module):
         if config.share_prefix and self.unshared_layers:
             log.info(
                 "share_prefix: off, %s has layers of %s",
-                self.model.config.model_type,
+                self.backbone.config.model_type,
                 ", ".join(self.unshared_layers),
             )
         install_shared_prefix(self.backbone.language_model)
