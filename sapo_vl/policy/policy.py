@@ -1,8 +1,9 @@
 """One class over the Hugging Face models: prefill prompts, continue them, score responses.
 
-The rollout and the scorer share ``prefill``, ``forward_tokens`` and ``log_probs``, so that what
-samples is what trains. Shape letters: P prompts, G group size, B rows, T response tokens, S prompt
-tokens, V vocabulary.
+The rollout reads with ``prefill`` and ``forward_tokens``, ``score`` in one forward over whole
+responses; both run the same layers, positions and distribution, and the parity check compares them.
+Shape letters: P prompts, G group size, B rows, T response tokens, M response tokens that are
+scored, S prompt tokens, V vocabulary.
 """
 
 from __future__ import annotations
