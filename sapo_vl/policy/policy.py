@@ -1,6 +1,9 @@
 """One class over the Hugging Face models: prefill prompts, continue them, score responses.
 
-Shape letters: P prompts, G group size, B rows, T response tokens, S prompt tokens, V vocabulary.
+The rollout reads with ``prefill`` and a ``Decoder``, ``score`` in one forward over whole responses;
+both run the same layers, positions and distribution, and the parity check compares them. Shape
+letters: P prompts, G group size, B rows, T response tokens, M response tokens that are scored,
+S prompt tokens, V vocabulary.
 """
 
 from __future__ import annotations
@@ -68,7 +71,7 @@ class Policy(nn.Module):
         if config.share_prefix and self.unshared_layers:
             log.info(
                 "share_prefix: off, %s has layers of %s",
-                self.model.config.model_type,
+                self.backbone.config.model_type,
                 ", ".join(self.unshared_layers),
             )
         install_shared_prefix(self.backbone.language_model)

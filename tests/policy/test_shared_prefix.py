@@ -164,7 +164,7 @@ def test_no_response_at_all_keeps_the_graph(load_policy: Callable[..., Policy]) 
 
 
 def test_the_attention_is_chosen_for_a_call_and_nothing_else(
-    load_policy: Callable[..., Policy], monkeypatch: pytest.MonkeyPatch
+    load_policy: Callable[..., Policy],
 ) -> None:
     """Also after an error, and while the backward pass runs the layers a second time."""
     policy = load_policy("qwen3_vl", attention="eager", gradient_checkpointing=True)
@@ -197,13 +197,22 @@ def test_the_attention_is_chosen_for_a_call_and_nothing_else(
     assert layer.config._attn_implementation == "eager"
 
 
+def test_a_configured_flash_kernel_is_not_asked(load_policy: Callable[..., Policy]) -> None:
+    """It is not installed here, and would fail; the row is attended to by SDPA."""
+    policy = load_policy("qwen3_vl")
+    prompts = mixed_prompts(policy.processor)
+    rows, lengths = PROMPT_OF_ROW[:4], LENGTHS[:4]
+    expected = score(policy, prompts, True, lengths, rows)
+    policy.backbone.language_model.config._attn_implementation = "flash_attention_2"
+    assert torch.equal(score(policy, prompts, True, lengths, rows).logp_BT, expected.logp_BT)
+
+
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 @pytest.mark.parametrize("family", SHARING)
 def test_no_mask_over_the_row_is_built(
     load_policy: Callable[..., Policy],
     family: str,
     attention: str,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     policy = load_policy(family, attention=attention)
     prompts = mixed_prompts(policy.processor)
