@@ -16,8 +16,8 @@ MEMORY = gpu_bytes(80)
 HEAD = """\
 # Sizes
 
-What each file of `configs/model` takes on GPUs of 80 GB (79.2 GiB) under the strategy that it names,
-in GiB for one GPU. Made by `python scripts/size_table.py`; do not edit it by hand. One size in
+What each file of `configs/model` takes on GPUs of 80 GB (79.2 GiB) under the strategy it names, in
+GiB for one GPU. Made by `python scripts/size_table.py`; do not edit it by hand. One size in
 detail, with all strategies beside each other and the arithmetic of the run:
 
 ```bash
@@ -48,8 +48,8 @@ TAIL = """
 
 The in-process sampler decodes with whole weights on every GPU, and ZeRO-3 gathers them for a
 rollout. Where 2 bytes a parameter and a cache exceed one GPU, no number of GPUs helps: only the
-updates of these files fit. Give the rollout GPUs that hold the weights (`--gpu-memory` tells), or an
-engine that splits them.
+updates of these files fit. Give the rollout GPUs that hold the weights (`--gpu-memory` tells), or
+an engine that splits them.
 
 ## How far to trust it
 
@@ -66,8 +66,8 @@ engine that splits them.
 
 Published figures beside them: EasyR1's requirements for full fine-tuning with GRPO in pure bfloat16
 (README of hiyouga/EasyR1; AdamW in bfloat16 too, 8 bytes a parameter and no float32 masters, and
-rollouts by vLLM over several GPUs) are 3B on 1 x 40 GB, 7B on 4 x 40 GB, 32B on 8 x 80 GB and 72B on
-16 x 80 GB; with float32 masters 7B on 8 x 40 GB and 32B on 16 x 80 GB.
+rollouts by vLLM over several GPUs) are 3B on 1 x 40 GB, 7B on 4 x 40 GB, 32B on 8 x 80 GB and 72B
+on 16 x 80 GB; with float32 masters 7B on 8 x 40 GB and 32B on 16 x 80 GB.
 """
 
 

@@ -162,7 +162,7 @@ def _verdict(plan: Plan, memory: int, most: Largest) -> str:
                 " for that on this GPU."
             )
     return (
-        f"{text}\nLargest micro-batch that fits: {most.responses} responses, {most.tokens:,} tokens."
+        f"{text}\nLargest micro-batch to fit: {most.responses} responses, {most.tokens:,} tokens."
         f" Largest group, or pass of the sampler: {most.rows} responses."
     )
 
