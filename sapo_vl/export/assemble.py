@@ -31,11 +31,11 @@ def trained_model(checkpoint: Checkpoint, dtype: torch.dtype) -> Any:
         FileNotFoundError: the base model folder is missing.
         ValueError: the checkpoint is of another architecture than the base model folder.
     """
+    if checkpoint.config.lora is not None:
+        model = adapted_model(checkpoint, dtype)
+        merge(model)
+        return model
     with _outside_zero3():
-        if checkpoint.config.lora is not None:
-            model = adapted_model(checkpoint, dtype)
-            merge(model)
-            return model
         model = _empty_model(checkpoint.config)
         absent = _names(model) - set(checkpoint.weights)
         if absent:
@@ -52,16 +52,13 @@ def adapted_model(checkpoint: Checkpoint, dtype: torch.dtype) -> Any:
         raise ValueError("the checkpoint has no adapters: its run trained the weights themselves")
     if config.quantize is None:
         config = replace(config, dtype=_name(dtype))
-    model = load_base(config)
-    if config.quantize is not None:  # what the adapters were trained on top of
-        model = model.dequantize().to(dtype)
-    add_adapters(model, lora, config.freeze)
-    _fill(
-        model,
-        checkpoint,
-        {n for n, p in model.named_parameters() if p.requires_grad},
-        torch.float32,
-    )
+    with _outside_zero3():
+        model = load_base(config)
+        if config.quantize is not None:  # what the adapters were trained on top of
+            model = model.dequantize().to(dtype)
+        add_adapters(model, lora, config.freeze)
+    adapters = {name for name, p in model.named_parameters() if p.requires_grad}
+    _fill(model, checkpoint, adapters, torch.float32)
     return model
 
 

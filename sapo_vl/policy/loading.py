@@ -81,16 +81,21 @@ def load_base(config: PolicyConfig) -> Any:
         FileNotFoundError: the folder or its weights are missing or unreadable.
         ImportError: ``quantize`` without bitsandbytes.
         ValueError: the model is of a family that is not supported, the weights are of another, or
-            ``quantize`` does not go with the other settings.
+            ``quantize``, ``lora`` and ``weights`` do not go together.
     """
     hf_config = load_config(config.path)
     dtype = getattr(torch, config.dtype)
     options: dict[str, Any] = {"dtype": dtype, "attn_implementation": config.attention}
+    if config.lora is not None and config.weights == "random":
+        raise ValueError(
+            "policy.lora needs policy.weights: pretrained. Checkpoints hold adapters alone, and "
+            "random weights could not be had again; save them to a folder first."
+        )
     if config.quantize is not None:
-        if config.lora is None or config.weights == "random":
+        if config.lora is None:
             raise ValueError(
-                f"policy.quantize: {config.quantize} needs policy.lora, for quantized weights do "
-                "not train, and policy.weights: pretrained."
+                f"policy.quantize: {config.quantize} needs policy.lora: quantized weights do not "
+                "train"
             )
         options["quantization_config"] = quantization_config(
             config.quantize, dtype, hf_config.model_type

@@ -163,6 +163,7 @@ def test_the_base_is_told_from_another(load_policy: Callable[..., Policy]) -> No
         ({"lora": AdapterConfig(parts=[])}, "one or more of"),
         ({"lora": LORA, "freeze": ["language"]}, "both name.*language"),
         ({"quantize": "nf4"}, "needs policy.lora"),
+        ({"lora": LORA, "weights": "random"}, "could not be had again"),
     ],
 )
 def test_settings_that_do_not_go_together_are_named(
