@@ -28,7 +28,7 @@ def described(task: TaskConfig) -> dict[str, Any]:
     """Everything about a task that its score depends on, as JSON."""
     return {
         "shards": task.shards,
-        "template": task.template,
+        "template": str(task.template),  # of several wordings the name and text of the one used
         "max_samples": task.max_samples,
         "subset_seed": task.subset_seed,
         "verifier": _described(task.verifier),
