@@ -108,7 +108,7 @@ class Policy(nn.Module):
 
     def save_pretrained(self, folder: str | Path) -> None:
         """Write weights, config and processor in Hugging Face layout."""
-        self.model.save_pretrained(folder, state_dict=_apart(self.model.state_dict()))
+        self.model.save_pretrained(folder)
         self.processor.save_pretrained(folder)
 
     def prefill(self, prompts: Sequence[PromptInputs]) -> Prefix:
@@ -246,21 +246,6 @@ class Policy(nn.Module):
             if token is not None:
                 banned[token] = True
         return banned
-
-
-def _apart(weights: dict[str, Tensor]) -> dict[str, Tensor]:
-    """The same weights, none a part of a larger buffer; tied ones stay one tensor.
-
-    Weights gathered from several ranks are slices of one buffer, and transformers takes tensors
-    that share a buffer for tied ones and drops all but one of them.
-    """
-    copies: dict[tuple[int, torch.Size], Tensor] = {}
-    apart = {}
-    for name, weight in weights.items():
-        if weight.untyped_storage().nbytes() != weight.nbytes:
-            weight = copies.setdefault((weight.data_ptr(), weight.shape), weight.clone())
-        apart[name] = weight
-    return apart
 
 
 def _eos_ids(model: Any, tokenizer: Any) -> tuple[int, ...]:
