@@ -145,6 +145,7 @@ class ZeroStrategy(DeepSpeedStrategy):
         with _transpose_by_whole_shapes():
             yield
         del alive
+        _forget_unused_renamings(self.lightning_module)
 
     @contextmanager
     @override
@@ -193,6 +194,17 @@ def _transpose_by_whole_shapes() -> Iterator[None]:
         yield
     finally:
         operation.convert = original
+
+
+def _forget_unused_renamings(module: Any) -> None:
+    """Keep of transformers' renamings those that changed a name in loading.
+
+    It reverts all that it remembers when it saves, and remembers under ZeRO-3 also those for older
+    files: the saved names would be such a file's, which other programs do not know.
+    """
+    for part in module.modules():
+        if getattr(part, "_weight_conversions", None):
+            part._weight_conversions = [c for c in part._weight_conversions if c.was_used()]
 
 
 @whole_weights.register

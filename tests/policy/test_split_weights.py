@@ -1,10 +1,8 @@
-"""What strategies that split weights rely on: the same calls on all ranks, whole files."""
+"""What strategies that split weights rely on: the same calls on all ranks, exact casts."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
-from pathlib import Path
 
 import pytest
 import torch
@@ -62,20 +60,3 @@ def test_casting_leaves_the_rotary_frequencies(
     for name, frequencies in policy.named_buffers():
         if name in before:
             assert torch.equal(frequencies, before[name]), name
-
-
-def test_weights_that_are_slices_of_one_buffer_are_all_saved(
-    family: str, load_policy: Callable[..., Policy], tmp_path: Path
-) -> None:
-    policy = load_policy(family)
-    before = {k: v.clone() for k, v in policy.model.state_dict().items()}
-    parameters = list(policy.model.parameters())
-    buffer = torch.cat([p.detach().flatten() for p in parameters])
-    start = 0
-    for parameter in parameters:  # as weights lie that ZeRO-3 has gathered
-        parameter.data = buffer[start : start + parameter.numel()].view(parameter.shape)
-        start += parameter.numel()
-    policy.save_pretrained(tmp_path / "hf")
-    after = Policy(replace(policy.config, path=str(tmp_path / "hf"))).model.state_dict()
-    assert after.keys() == before.keys()
-    assert all(torch.equal(after[name], weight) for name, weight in before.items())
