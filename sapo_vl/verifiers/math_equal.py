@@ -31,7 +31,7 @@ _WORD = re.compile(r"[^\W\d_]{4,}|[\u0370-\uffff]")  # a Latin word, or any sign
 _FORMULA = re.compile(r"[\\^_{}=<>+*/|()\[\]\d]")
 _CLOCK = re.compile(r"\d{1,2}:0\d")
 # Of plain numbers side by side the parser makes a mixed number: 3(4) would be 7.
-_PRODUCT = re.compile(r"((?<![_\d.A-Za-z])\d+\s*(?=\\frac)|((?<![_\d.A-Za-z])\d+|\))\s*(?=\())")
+_PRODUCT = re.compile(r"((?<![_^\d.A-Za-z])\d+\s*(?=\\frac)|((?<![_^\d.A-Za-z])\d+|\))\s*(?=\())")
 _UNREADABLE = re.compile(r"\\(?:[lc]?dots|forall|exists)(?![A-Za-z])|\.\.\.")
 
 math_no_eval.install()
