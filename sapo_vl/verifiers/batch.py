@@ -20,6 +20,24 @@ from sapo_vl.verifiers import FORMS, VERIFIERS, VerifierPool
 from sapo_vl.verifiers.records import as_prompt, read_records
 from sapo_vl.verifiers.sandbox import SandboxError
 
+_LINES = """\
+a line of IN.jsonl is an object with
+  id          any value; it comes back
+  response    the model's whole text
+  reference   the right answer: a text, a number, a list of texts of which each is right, or
+              JSON (a box, a grid, tests of code)
+and, where the verifier reads them,
+  options     for choices: {"A": text, ...} or [text, ...], then labelled A, B, C, ...
+  answers     more references of text, anls, docvqa_anls: a list of texts
+  size        of the picture, [width, height] in pixels: box, point, refcoco with pixels
+  original_size   of the picture that a reference in pixels belongs to, if it is another
+  answer_type, precision   of MathVista's questions: mathvista_official
+  tests       of code: {"inputs": [...], "outputs": [...], "fn_name": name or null};
+              LiveCodeBench's public_test_cases, private_test_cases, metadata do as well
+a line of OUT.jsonl is {"id", "score" in [0, 1], "extracted", "status", "reason"}; status is one of
+ok, no_answer, unparsable_reference, timeout, error. A line that cannot be read ends the command
+with status 1, names the file and the line, and leaves OUT.jsonl as it was.
+"""
 _CHUNK = 2000  # records judged at once; more would only fill the memory
 
 
@@ -129,9 +147,18 @@ def _line(record: dict[str, Any], verdict: Verdict) -> dict[str, Any]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="verify.py", description=__doc__)
-    parser.add_argument("source", metavar="IN.jsonl", type=Path, nargs="?")
-    parser.add_argument("target", metavar="OUT.jsonl", type=Path, nargs="?")
+    parser = argparse.ArgumentParser(
+        prog="verify.py",
+        description="Scores a JSONL file of responses with one verifier.",
+        epilog=_LINES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "source", metavar="IN.jsonl", type=Path, nargs="?", help="responses, one a line: see below"
+    )
+    parser.add_argument(
+        "target", metavar="OUT.jsonl", type=Path, nargs="?", help="verdicts, in the same order"
+    )
     parser.add_argument("--verifier", metavar="NAME", choices=list(VERIFIERS), help="see --list")
     parser.add_argument(
         "--form", choices=FORMS, help="where a response holds its answer; default: the verifier's"

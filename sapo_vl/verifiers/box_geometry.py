@@ -19,16 +19,6 @@ _BOX = re.compile(
     rf"|\[\s*\[{_N},{_N}\]\s*,\s*\[{_N},{_N}\]\s*\]"
     rf"|<b?box>{_N},{_N},{_N},{_N}</b?box>"
 )
-_BARE = 200
-Box = tuple[Fraction, Fraction, Fraction, Fraction]  # left, top, right, bottom
-
-_N = rf"\s*\"?({NUMBER})\"?\s*"
-_POINT = rf"[(\[]{_N},{_N}[)\]]"
-_BOX = re.compile(
-    rf"[\[(]{_N},{_N},{_N},{_N}[\])]"  # JSON, with or without a "bbox_2d" before it
-    rf"|{_POINT}\s*,?\s*{_POINT}"  # Qwen2-VL: (x1,y1),(x2,y2)
-    rf"|<b?box>{_N},{_N},{_N},{_N}</b?box>"
-)
 _BARE = re.compile(rf"{_N},{_N},{_N},{_N}\.?")
 
 

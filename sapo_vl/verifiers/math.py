@@ -21,8 +21,11 @@ class MathVerifier:
     r"""Accept an answer that is mathematically equal to the reference.
 
     Units are not graded and not converted, the order of a list is free, interval ends count, and
-    50\% is 0.5 as well as 50. A decimal reference of three digits or more accepts what rounds to
-    it. Formulas that could be slow to evaluate are compared as strings only, see `math_guard`.
+    50\% is 0.5 as well as 50. A bare list may be answered in any plain brackets; a pair or an
+    interval in its own alone, or as ``x=1, y=2``. Letters keep their case (n is not N), words do
+    not; i is the imaginary unit, \log has the base 10. Integrals and sums are no references. A
+    decimal reference of three digits or more accepts what rounds to it. Formulas that could be slow
+    to evaluate are compared as strings only, see `math_guard`.
 
     Args:
         form: where the response holds its answer, see `extract_answer`.

@@ -20,7 +20,7 @@ from math_verify.parser import NormalizationConfig, get_last_eq
 from math_verify.utils import timeout
 
 from sapo_vl.verifiers import math_no_eval
-from sapo_vl.verifiers.math_guard import is_simple, why_refused
+from sapo_vl.verifiers.math_guard import MAX_CHARS, is_simple, why_refused
 from sapo_vl.verifiers.math_lists import aligned, ratios_equal
 from sapo_vl.verifiers.math_normal import squeeze
 from sapo_vl.verifiers.math_number import half_unit, may_round, numbers_equal, read_written
@@ -31,7 +31,7 @@ _WORD = re.compile(r"[^\W\d_]{4,}|[\u0370-\uffff]")  # a Latin word, or any sign
 _FORMULA = re.compile(r"[\\^_{}=<>+*/|()\[\]\d]")
 _CLOCK = re.compile(r"\d{1,2}:0\d")
 # Of plain numbers side by side the parser makes a mixed number: 3(4) would be 7.
-_PRODUCT = re.compile(r"((?<![_\d.A-Za-z])\d+\s*(?=\\frac)|((?<![_\d.A-Za-z])\d+|\))\s*(?=\())")
+_PRODUCT = re.compile(r"((?<![_^\d.A-Za-z])\d+\s*(?=\\frac)|((?<![_^\d.A-Za-z])\d+|\))\s*(?=\())")
 _UNREADABLE = re.compile(r"\\(?:[lc]?dots|forall|exists)(?![A-Za-z])|\.\.\.")
 
 math_no_eval.install()
@@ -135,8 +135,8 @@ def math_equal(
 
 
 def _formulas_equal(answer: str, reference: str, rel_tol: float, seconds: int | None) -> bool:
-    if _bases_differ(answer, reference):
-        return False
+    if max(len(answer), len(reference)) >= MAX_CHARS or _bases_differ(answer, reference):
+        return False  # what is that long is not parsed
     dressed = aligned(answer, reference)
     if dressed is None:
         return False

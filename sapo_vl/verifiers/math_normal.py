@@ -7,6 +7,7 @@ sets hold references such as ``69{degrees}``, ``$\boxed{\frac{16}{7}}$`` or ``\f
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from sapo_vl.verifiers.extraction import unwrap_box
 from sapo_vl.verifiers.math_phrases import as_formula, without_lead_in
@@ -113,6 +114,11 @@ def normalise_math(text: str) -> str:
     """
     if len(text) > MAX_CHARS:
         return text.strip()  # no formula; only an identical text could equal it
+    return _normalised(text)
+
+
+@lru_cache(maxsize=4096)  # one reference meets a group of answers, many of them the same
+def _normalised(text: str) -> str:
     text = unwrap_box(unify_signs(text.translate(_DAMAGED).translate(_LOWERED)).translate(_SIGNS))
     for pattern, replacement in _SPELLINGS:
         text = pattern.sub(replacement, text.strip())

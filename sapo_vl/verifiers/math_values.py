@@ -30,14 +30,18 @@ def same(answer: Any, reference: Any, rel_tol: Any = EXACT) -> bool | None:
     kind against another.
     """
     answer, reference = _unwrap(answer, reference), _unwrap(reference, answer)
-    if isinstance(answer, sympy.Expr) and isinstance(reference, sympy.Expr):
-        return _same_expression(answer, reference, rel_tol)
-    if isinstance(answer, sympy.Eq) and isinstance(reference, sympy.Eq):
-        return _same_equation(answer, reference, rel_tol)
+    answer, reference = _multiplied(answer), _multiplied(reference)
     if isinstance(answer, sympy.MatrixBase) and isinstance(reference, sympy.MatrixBase):
         if answer.shape != reference.shape:
             return False
         return _all_same(answer.flat(), reference.flat(), rel_tol)
+    matrices = (sympy.MatrixBase, sympy.MatrixExpr)
+    if isinstance(answer, matrices) or isinstance(reference, matrices):
+        return bool(answer == reference)
+    if isinstance(answer, sympy.Expr) and isinstance(reference, sympy.Expr):
+        return _same_expression(answer, reference, rel_tol)
+    if isinstance(answer, sympy.Eq) and isinstance(reference, sympy.Eq):
+        return _same_equation(answer, reference, rel_tol)
     if isinstance(answer, sympy.FiniteSet) and isinstance(reference, sympy.FiniteSet):
         return _same_set(list(answer.args), list(reference.args), rel_tol)
     if isinstance(answer, sympy.Tuple) and isinstance(reference, sympy.Tuple):
@@ -55,8 +59,20 @@ def value_at(expression: Any, point: Any, symbols: list[Any]) -> Any | None:
     """Return the number an expression has at a point, None where it has none."""
     numbers = {symbol: point * (1 + i * _SPREAD) for i, symbol in enumerate(symbols)}
     # Chopping hides the rounding of x - x, but would hide a tiny constant as well.
-    value = expression.evalf(DIGITS, subs=numbers, chop=bool(symbols))
+    try:
+        value = expression.evalf(DIGITS, subs=numbers, chop=bool(symbols))
+    # What sympy's evaluation does with a matrix inside a sum of numbers.
+    except RecursionError:
+        return None
     return value if value.is_number and value.is_finite else None
+
+
+def _multiplied(value: Any) -> Any:
+    """Return a product or sum of matrices, which the parser leaves as such, as one matrix."""
+    whole = isinstance(value, sympy.MatrixBase)
+    if whole or not isinstance(value, sympy.MatrixExpr) or value.has(sympy.MatPow):
+        return value
+    return value.as_explicit()
 
 
 def _unwrap(one: Any, other: Any) -> Any:

@@ -17,8 +17,10 @@ class NumberVerifier:
     """Accept an answer that states exactly the number of the reference.
 
     The answer may carry a unit, words around the number or a hedge ("about 7" is 7), but no second
-    number that differs: an enumeration never passes. A percent sign is a unit (50% is 50) and
-    "1.4 billion" is 1,400,000,000. What is compared is exact, not a rounded float.
+    number that differs: an enumeration never passes, and neither does a bound or a denial ("at
+    least 7", "not 7"). A percent sign is a unit (50% is 50), "1.4 billion" and "1.4bn" are
+    1,400,000,000; English and Chinese number words are read. What is compared is exact, not a
+    rounded float.
 
     Args:
         form: where the response holds its answer, see `extract_answer`.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 
 from sapo_vl.verifiers.numerals_chinese import chinese_numbers
 from sapo_vl.verifiers.plain import MAX_CHARS, plain
@@ -71,8 +72,11 @@ def read_number(text: str) -> Fraction | None:
     "about 7", "50%" (which is 50), "$1,024.50". Numbers that repeat the same value are one, as in
     "7 (seven)"; an enumeration ("1 2 3"), a range, a formula, a time of day state none.
     """
-    if len(text) > MAX_CHARS:
-        return None
+    return _read_number(text) if len(text) <= MAX_CHARS else None
+
+
+@lru_cache(maxsize=4096)  # one reference meets a group of answers, many of them the same
+def _read_number(text: str) -> Fraction | None:
     cleaned = _clean(text)
     if _FORMULA.search(cleaned) or _INEXACT.search(cleaned) or _OPEN_ENDED.search(cleaned):
         return None

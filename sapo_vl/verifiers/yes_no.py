@@ -19,8 +19,9 @@ _FIRST_WORD = re.compile(
 class YesNoVerifier:
     """Accept an answer that says the same as the reference: yes and true are one, no and false.
 
-    The word must stand alone or before punctuation: "No, it is red" says no, "No cats" and "yes or
-    no" say nothing. An empty answer equals nothing.
+    The word must stand alone, before punctuation or before "it is" and its kin: "No, it is red"
+    says no, "No cats", "yes or no" and "Yes. Actually no." say nothing. An empty answer equals
+    nothing.
 
     Args:
         form: where the response holds its answer, see `extract_answer`.

@@ -91,3 +91,15 @@ def test_no_answer_is_slow(answer: str) -> None:
         started = time.monotonic()
         assert verifier(Prompt(reference=reference), rf"\boxed{{{answer}}}").score == 0
         assert time.monotonic() - started < 5
+
+
+@pytest.mark.parametrize(
+    "piece", ["7", "wait ", "(", ")", "1,", "1:", r"\frac{1}{2} ", "x=1, ", "一"]
+)
+def test_long_answers_cost_little(piece: str) -> None:
+    for wrap in ("%s", "(%s)", r"\{%s\}", r"x \approx %s", "The answer is %s"):
+        answer = wrap % (piece * (400_000 // len(piece)))
+        began = time.process_time()
+        verdict = MathVerifier(form="whole")(Prompt(reference="(1, 2)"), answer)
+        assert time.process_time() - began < 1.0
+        assert verdict.score == 0

@@ -141,14 +141,7 @@ def word_targets() -> list[Target]:
             _BOX,
             share=2,
         ),
-        Target(
-            "choice: no options",
-            lambda: ChoiceVerifier(form="answer_line"),
-            hidden_set("ABCDEFGHIJ"),
-            1 / 10,
-            tuple("ABCDEFGHIJ"),
-            "so\nAnswer: %s",
-        ),
+        _unseen_options(),
         Target(
             "yes_no",
             lambda: YesNoVerifier(form="whole"),
@@ -176,6 +169,17 @@ def word_targets() -> list[Target]:
         ),
         _combined(),
     ]
+
+
+def _unseen_options() -> Target:
+    return Target(
+        "choice: no options",
+        lambda: ChoiceVerifier(form="answer_line"),
+        hidden_set("ABCDEFGHIJ"),
+        1 / 10,
+        tuple("ABCDEFGHIJ"),
+        "so\nAnswer: %s",
+    )
 
 
 def _tolerant_number() -> Target:

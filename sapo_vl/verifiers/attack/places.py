@@ -105,8 +105,9 @@ def best_giou() -> float:
     that with more than a half, which is its definition and no fault of the rule.
     """
     best = 0.0
-    for start in ((0, 0, 1000, 1000), (0, 0, 1000, 900), (50, 100, 950, 850), BOXES[5]):
-        box, step, value = list(start), 64.0, _mean_giou(start)
+    starts = ((0, 0, 1000, 1000), (0, 0, 1000, 900), (50, 100, 950, 850), BOXES[5])
+    for start in starts:
+        box, step, value = [float(x) for x in start], 64.0, _mean_giou(start)
         while step > 0.01:
             moved = False
             for i, sign in itertools.product(range(4), (-1, 1)):

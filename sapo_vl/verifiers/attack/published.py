@@ -22,8 +22,6 @@ _BOX = r"\boxed{%s}"
 def official_targets() -> list[Target]:
     """Return the official rules with why each may pay more than guessing, where it may."""
     years = ("2007", "2008", "2009", "2010", "2012", "1999", "2050", "1925")
-    boxes = [json.dumps([a, b, c - a, d - b]) for a, b, c, d in BOXES]
-    corners = tuple(json.dumps(box) for box in BOXES)
     grid = '{"House 1": {"Name": "%s"}, "House 2": {"Name": "%s"}}'
     grids = (grid % ("Eric", "Bob"), grid % ("Bob", "Eric"))
     letters = (*"ABCD", "12", "a cat", "neither")
@@ -66,12 +64,18 @@ def official_targets() -> list[Target]:
         Target(
             "zebralogic", ZebraLogicOfficial, hidden_set(grids), 1 / 2, grids, '{"solution": %s}'
         ),
-        Target(
-            "refcoco",
-            RefCOCOOfficial,
-            hidden_set(boxes, ({"meta": {"size": [1000, 1000]}},)),
-            1 / len(boxes),
-            corners,
-            odd="the best of all boxes counts",
-        ),
+        _refcoco(),
     ]
+
+
+def _refcoco() -> Target:
+    boxes = [json.dumps([a, b, c - a, d - b]) for a, b, c, d in BOXES]
+    corners = tuple(json.dumps(box) for box in BOXES)
+    return Target(
+        "refcoco",
+        RefCOCOOfficial,
+        hidden_set(boxes, ({"meta": {"size": [1000, 1000]}},)),
+        1 / len(boxes),
+        corners,
+        odd="the best of all boxes counts",
+    )
