@@ -25,15 +25,16 @@ SUITES = {"sapo_paper", "mathvista_judge", "mathverse_judge", "logicvista_judge"
 
 
 class Scripted:
-    """A rollout engine that gives each task's prompts the prepared responses in turn."""
+    """A rollout engine that gives each prompt of a task the response prepared for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, keys: dict[str, list[str]]) -> None:
+        self.keys = keys
         self.seen: list[tuple[str, int]] = []
 
     def __call__(self, policy: Any, batch: PromptBatch, sampling: Sampling, seed: Any) -> Rollout:
         texts = []
         for prompt in batch.prompts:
-            number = sum(task == prompt.task for task, _ in self.seen)
+            number = self.keys[prompt.task].index(prompt.key)
             self.seen.append((prompt.task, sampling.group_size))
             texts += [ANSWERS[prompt.task][number][0]] * sampling.group_size
         ones = torch.ones(len(texts), 1)
@@ -54,10 +55,14 @@ def here(task: TaskConfig, shards: Path) -> TaskConfig:
     return replace(task, shards=str(shards / task.shards.removeprefix("data/")))
 
 
+def index_of(task: TaskConfig) -> ShardIndex:
+    return ShardIndex(expand_shards(task.shards))
+
+
 def run(
     project: Project, benchmarks: list[TaskConfig], folder: Path, **changes: Any
 ) -> tuple[dict[str, Any], list[dict[str, Any]], Scripted]:
-    engine = Scripted()
+    engine = Scripted({task.name: index_of(task).keys for task in benchmarks})
     model = project.sapo(rollout=engine, **changes)
     data = BenchmarkDataModule(
         project.model,
@@ -70,7 +75,9 @@ def run(
     )
     trainer(folder, callbacks=[ResultWriter(str(folder))]).test(model, data, verbose=False)
     lines = (folder / "samples.jsonl").read_text().splitlines()
-    return json.loads((folder / "metrics.json").read_text()), [*map(json.loads, lines)], engine
+    records = [json.loads(line) for line in lines]
+    records.sort(key=lambda record: engine.keys[record["task"]].index(record["key"]))
+    return json.loads((folder / "metrics.json").read_text()), records, engine
 
 
 @pytest.fixture(scope="module")
@@ -146,7 +153,7 @@ def test_every_wording_can_be_filled_and_gives_no_answer_away(
     benchmark_shards: Path, name: str
 ) -> None:
     for task in tasks(name).values():
-        index = ShardIndex(expand_shards(here(task, benchmark_shards).shards))
+        index = index_of(here(task, benchmark_shards))
         template: Any = task.template
         for use in template.texts:
             for i in range(len(index)):
@@ -174,7 +181,8 @@ def test_samples_per_task_as_the_paper_has_them(
     wanted = {"aime25": 32, "livecodebench_v6": 8, "zebralogic": 1, "mathvision": 1}
     assert dict(engine.seen) == wanted
     assert {r["task"]: len(r["responses"]) for r in records} == wanted
-    assert {r["score"] for r in records[0]["responses"]} == {1}
+    first = next(r for r in records if r["task"] == "aime25")
+    assert {r["score"] for r in first["responses"]} == {1}
     assert metrics["tasks"]["aime25"]["greedy"]["mean"] == 0.5
     assert metrics["tasks"]["livecodebench_v6"]["greedy"]["mean"] == 1
 

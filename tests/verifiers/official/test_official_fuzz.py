@@ -30,6 +30,13 @@ PROMPTS = {
     "emma_fast": [Prompt(reference="3.5"), Prompt(reference="b", options={"a": "1", "b": "2"})],
     "zebralogic": [Prompt(reference='{"House 1": {"Name": "Eric"}, "House 2": {"Name": "Bob"}}')],
     "refcoco": [Prompt(reference="[1, 2, 30, 40]", meta={"size": [640, 480]})],
+    "dynamath_official": [
+        Prompt(reference="3.5", meta={"answer_type": "float"}),
+        Prompt(reference="B", meta={"answer_type": "multiple choice"}),
+        Prompt(reference="Sep", meta={"answer_type": "text"}),
+    ],
+    "visulogic_official": [Prompt(reference="C")],
+    "wemath_official": [Prompt(reference="B")],
 }
 
 HOSTILE = [
