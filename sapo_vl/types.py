@@ -191,6 +191,8 @@ class Sampling:
         temperature: divides the logits before the softmax; 0 takes the most likely token.
         top_p: smallest set of tokens with this probability mass; must be 1 in training.
         top_k: keep this many most likely tokens; 0 keeps all; must be 0 in training.
+        presence_penalty: taken off the logit of every token that the response holds already,
+            before the temperature (OpenAI's parameter); must be 0 in training.
         max_new_tokens: a response that has not ended by then is truncated.
     """
 
@@ -198,6 +200,7 @@ class Sampling:
     temperature: float = 1.0
     top_p: float = 1.0
     top_k: int = 0
+    presence_penalty: float = 0.0
     max_new_tokens: int = 256
 
     def __post_init__(self) -> None:

@@ -276,10 +276,11 @@ def _check(sampling: Sampling, updates_per_iteration: int) -> None:
             "model.sampling.group_size is 1: a response is judged against its group, so every "
             "advantage would be 0; use 2 or more (8 or 16 are usual)"
         )
-    if sampling.top_p != 1 or sampling.top_k != 0:
+    if sampling.top_p != 1 or sampling.top_k != 0 or sampling.presence_penalty != 0:
         raise ValueError(
-            "model.sampling: top_p must be 1 and top_k 0 in training; a truncated distribution has "
-            "other probabilities than the ones that are trained, and the ratios would be biased"
+            "model.sampling: top_p must be 1, top_k 0 and presence_penalty 0 in training; a changed "
+            "distribution has other probabilities than the ones that are trained, and the ratios "
+            "would be biased"
         )
     if sampling.temperature == 0:
         raise ValueError(

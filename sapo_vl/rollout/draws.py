@@ -36,6 +36,15 @@ def pick(logp_BV: Tensor, uniform_B: Tensor) -> Tensor:
     return torch.searchsorted(cumulative, target, right=True).squeeze(-1)
 
 
+def penalised(logp_BV: Tensor, seen_BT: Tensor, penalty: float) -> Tensor:
+    """Take ``penalty`` off each token of ``seen_BT``, once however often it stands there.
+
+    What comes out is not normalised.
+    """
+    seen_BV = torch.zeros_like(logp_BV).scatter_(-1, seen_BT, 1.0)
+    return logp_BV - penalty * seen_BV
+
+
 def restrict(logp_BV: Tensor, top_p: float, top_k: int) -> Tensor:
     """Drop all but the ``top_k`` most likely tokens, then those outside the ``top_p`` nucleus."""
     if top_k:

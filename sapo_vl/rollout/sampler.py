@@ -14,7 +14,7 @@ from torch import Tensor
 from sapo_vl.policy import Policy
 from sapo_vl.policy.decoding import Decoder
 from sapo_vl.policy.head import entropy
-from sapo_vl.rollout.draws import Seed, pick, restrict, uniform_draws
+from sapo_vl.rollout.draws import Seed, penalised, pick, restrict, uniform_draws
 from sapo_vl.types import PromptBatch, Rollout, Sampling
 
 
@@ -38,8 +38,8 @@ class Sampler:
     ) -> Rollout:
         """Draw ``sampling.group_size`` responses to every prompt of ``batch``.
 
-        The log-probs returned are those of the temperature alone: top_p and top_k do not
-        renormalise them. Leaves the policy's mode as it was.
+        The log-probs returned are those of the temperature alone: top_p, top_k and the presence
+        penalty do not change them. Leaves the policy's mode as it was.
         """
         was_training = policy.training
         policy.eval()
@@ -141,12 +141,17 @@ def _decode(
 ) -> None:
     """Fill these rows of ``drawn`` token by token; rows that have ended leave the decoder."""
     eos = torch.tensor(policy.eos_ids, device=rows.device)
+    temperature = sampling.temperature or 1.0
     for step in range(sampling.max_new_tokens):
-        logp_BV = policy.log_probs(decoder.hidden_BD, sampling.temperature or 1.0)
+        logp_BV = policy.log_probs(decoder.hidden_BD, temperature)
+        wanted_BV = logp_BV
+        if sampling.presence_penalty and step:
+            by = sampling.presence_penalty / temperature
+            wanted_BV = penalised(logp_BV, drawn.ids_BT[rows, :step], by)
         if sampling.temperature == 0:
-            token_B = logp_BV.argmax(-1)
+            token_B = wanted_BV.argmax(-1)
         else:
-            kept = restrict(logp_BV, sampling.top_p, sampling.top_k)
+            kept = restrict(wanted_BV, sampling.top_p, sampling.top_k)
             token_B = pick(kept, uniform_BT[rows, step])
         drawn.ids_BT[rows, step] = token_B
         drawn.mask_BT[rows, step] = True

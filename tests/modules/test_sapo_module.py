@@ -203,6 +203,7 @@ def test_one_update_an_iteration_warns_that_the_gate_is_inert(
     [
         ({"sampling": Sampling(group_size=1)}, "group_size is 1"),
         ({"sampling": Sampling(top_p=0.9)}, "top_p must be 1"),
+        ({"sampling": Sampling(presence_penalty=1.5)}, "presence_penalty 0 in training"),
         ({"sampling": Sampling(top_k=20)}, "top_k 0"),
         ({"sampling": Sampling(temperature=0.0)}, "greedy"),
         ({"updates_per_iteration": 0}, "updates_per_iteration is 0"),

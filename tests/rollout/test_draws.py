@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from transformers import TopKLogitsWarper, TopPLogitsWarper
 
-from sapo_vl.rollout.draws import pick, restrict, uniform_draws
+from sapo_vl.rollout.draws import penalised, pick, restrict, uniform_draws
 
 BELOW_ONE = torch.nextafter(torch.tensor(1.0, dtype=torch.float64), torch.tensor(0.0)).item()
 
@@ -125,3 +125,10 @@ def test_banned_tokens_stay_banned() -> None:
     scores[:, ::2] = -torch.inf
     for top_p, top_k in ((0.9, 0), (1.0, 40), (0.99, 40)):
         assert torch.isneginf(restrict(scores, top_p, top_k)[:, ::2]).all()
+
+
+def test_a_token_that_is_there_is_penalised_once() -> None:
+    logp = logits(2, 6).log_softmax(-1)
+    lowered = penalised(logp, torch.tensor([[1, 1, 4], [0, 2, 2]]), 1.5)
+    assert torch.equal((logp - lowered).round(decimals=5)[0], torch.tensor([0, 1.5, 0, 0, 1.5, 0]))
+    assert torch.equal((logp - lowered).round(decimals=5)[1], torch.tensor([1.5, 0, 1.5, 0, 0, 0]))

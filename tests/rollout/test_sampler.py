@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 import torch
@@ -232,6 +233,26 @@ def test_top_k_and_top_p_restrict_the_draws_and_not_the_log_probs(
         torch.testing.assert_close(rollout.logp_BT.view(4, 32), first_BV.gather(1, drawn))
         unrestricted = Sampler()(policy, batch, free, SEED)
         assert len(drawn.unique()) < len(unrestricted.response_ids_BT.unique())
+
+
+@pytest.mark.parametrize("temperature", [0.0, 0.7])
+def test_an_endless_presence_penalty_never_draws_a_token_twice(
+    load_policy: Callable[..., Policy], temperature: float
+) -> None:
+    policy = load_policy("qwen3_vl")
+    sampling = Sampling(group_size=4, temperature=temperature, max_new_tokens=12)
+    free = responses(Sampler()(policy, whole_batch(policy), sampling, SEED))
+    assert any(len(set(r)) < len(r) for group in free for r in group)  # it does without
+    rollout = Sampler()(policy, whole_batch(policy), replace(sampling, presence_penalty=1e4), SEED)
+    assert all(len(set(r)) == len(r) for group in responses(rollout) for r in group)
+    scores = policy.score(
+        whole_batch(policy).inputs,
+        torch.arange(4).repeat_interleave(4),
+        rollout.response_ids_BT,
+        rollout.mask_BT,
+        temperature,
+    )
+    torch.testing.assert_close(scores.logp_BT.detach(), rollout.logp_BT, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("training", [True, False])
