@@ -278,7 +278,7 @@ def _check(sampling: Sampling, updates_per_iteration: int) -> None:
         )
     if sampling.top_p != 1 or sampling.top_k != 0 or sampling.presence_penalty != 0:
         raise ValueError(
-            "model.sampling: top_p must be 1, top_k 0 and presence_penalty 0 in training; a changed "
+            "model.sampling: top_p must be 1, top_k 0 and presence_penalty 0 in training; another "
             "distribution has other probabilities than the ones that are trained, and the ratios "
             "would be biased"
         )
