@@ -165,8 +165,8 @@ def kept_by_vision(shape: VisionShape, batch: MicroBatchSize, scoring: Scoring) 
 
 
 def ends(shape: Shape, batch: MicroBatchSize, size: int) -> int:
-    """Rotary tables, the last norm and its output, the head's input."""
+    """Rotary tables, the last norm, the head's input."""
     text = shape.text
     norm = saved.rms_norm(text.hidden, size, zero_centred=text.zero_centred)
-    tokens = batch.tokens * (norm + size * (text.hidden + 2 * text.head_dim))
+    tokens = batch.tokens * (norm + 2 * size * text.head_dim)
     return tokens + batch.scored * (size * text.hidden + 16)

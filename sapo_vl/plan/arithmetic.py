@@ -53,7 +53,9 @@ def arithmetic(run: RunSettings, lengths: Lengths, *, packed: bool) -> Arithmeti
     if run.spare_prompts:
         kept = len(hold_back([""] * drawn, run.spare_prompts)[0])
     updates = deal_prompts([""] * kept, run.updates)
-    cuts = [_cut(run.micro_batch, prompts, kept, group, lengths) for prompts in updates]
+    cuts = [
+        _cut(run.micro_batch, prompts, kept, group, lengths, packed=packed) for prompts in updates
+    ]
     sizes = [size(part, group, lengths, packed=packed) for parts in cuts for part in parts]
     steps = run.max_steps if run.max_steps >= 0 else None
     iterations = steps // run.updates if steps is not None else None
@@ -92,7 +94,8 @@ def largest_micro_batch(
     group = run.sampling.group_size
     drawn = max(1, run.prompts // run.sharding.ranks)
     prompts = list(range(max(1, (drawn - run.spare_prompts) // run.updates)))
-    parts = _cut(limit or run.micro_batch, prompts, len(prompts), group, lengths)
+    given = (limit or run.micro_batch, prompts, len(prompts), group, lengths)
+    parts = _cut(*given, packed=packed)
     return max(
         (size(part, group, lengths, packed=packed) for part in parts), key=lambda s: s.tokens
     )
@@ -111,7 +114,7 @@ def size(rows: torch.Tensor, group: int, lengths: Lengths, *, packed: bool) -> M
 
 
 def _cut(
-    limit: MicroBatch, prompts: list[int], of: int, group: int, lengths: Lengths
+    limit: MicroBatch, prompts: list[int], of: int, group: int, lengths: Lengths, *, packed: bool
 ) -> list[torch.Tensor]:
     rows = of * group
     return limit.cut(
@@ -119,4 +122,5 @@ def _cut(
         torch.full((rows,), lengths.response),
         torch.arange(rows) // group,
         torch.full((of,), lengths.prompt),
+        shared=packed,
     )

@@ -38,6 +38,7 @@ class Trial:
     dtype: Dtype = "float32"
     freeze: tuple[Part, ...] = ()
     checkpointing: bool = False
+    packed: bool = False  # the prompt once for all rows
     rows: int = 4
     prompt_tokens: int = 160
     response_tokens: int = 96
@@ -53,7 +54,7 @@ class Trial:
             head_chunk=self.head_chunk,
             trains_vision="vision" not in self.freeze,
             trains_merger="merger" not in self.freeze,
-            copies_keys=False,  # rows without padding need no mask
+            copies_keys=False,  # a CPU's kernels group heads, mask or not
         )
 
     @property
@@ -65,7 +66,7 @@ class Trial:
             prompt_tokens=self.prompt_tokens,
             response_tokens=self.response_tokens,
             image_tokens=self.side**2,
-            packed=False,
+            packed=self.packed,
         )
 
 
@@ -96,7 +97,7 @@ class Update:
                     path=folder,
                     dtype=trial.dtype,
                     freeze=list(trial.freeze),
-                    share_prefix=False,
+                    share_prefix=trial.packed,
                     gradient_checkpointing=trial.checkpointing,
                     head_chunk_tokens=trial.head_chunk,
                 )

@@ -219,7 +219,7 @@ def largest(plan: Plan, memory: int) -> Largest:
     found = _with_rows(plan, responses).micro_batch if responses else None
     return Largest(
         responses=responses,
-        tokens=found.prompts * found.prompt_tokens + found.scored if found else 0,
+        tokens=found.tokens if found else 0,
         rows=_search(rollout, MOST_ROWS),
     )
 

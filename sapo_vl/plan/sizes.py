@@ -55,9 +55,10 @@ an engine that splits them.
 
 - Weights, gradients, optimizer states, caches and what layers keep for their backward pass follow
   from shapes. Against what autograd keeps, in the published layouts at 1 to 50 M parameters, the
-  formulas are within 1 % (6 % for Qwen3.5 in float32, and with checkpointing); against the most
-  that torch allocates in an update within 10 % (`tests/plan/test_activation_formulas.py`). That was
-  measured on a CPU. Nothing here has been measured on a GPU yet.
+  formulas are within 1 % (6 % for Qwen3.5 in float32, for packed rows and with checkpointing);
+  against the most that torch allocates in an update within 10 %
+  (`tests/plan/test_activation_formulas.py`). That was measured on a CPU. Nothing here has been
+  measured on a GPU yet.
 - Communication buffers, weights that ZeRO-3 holds while it works, the optimizer's temporaries, the
   CUDA context (2 GiB) and fragments (5 % of what comes and goes) are estimates; `scripts/plan.py`
   marks them with ~.
