@@ -16,7 +16,6 @@ from sapo_vl.cli import main
 SHARED = ROOT.parent / "shared" / "data"
 SMALL = [
     "--trainer.accelerator=cpu",
-    "--trainer.enable_progress_bar=false",
     "--data.max_samples=12",
     "--data.num_workers=0",
     "--data.min_pixels=1024",
