@@ -51,7 +51,7 @@ def content(project: Project, out: Path, devices: int) -> dict[str, Any]:
                 "tasks": tasks("train"),
                 "val_tasks": tasks("val"),
                 "test_tasks": tasks("val"),
-                "prompts_per_iteration": 4,
+                "prompts_per_iteration": 8,  # whose updates hold the same prompts on two ranks
                 "eval_batch_size": 5,  # 12 prompts a task, 24 in all: unequal batches
                 "num_workers": 0,
                 "max_prompt_tokens": 256,
