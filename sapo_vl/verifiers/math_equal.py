@@ -24,7 +24,7 @@ from sapo_vl.verifiers.math_guard import MAX_CHARS, is_simple, why_refused
 from sapo_vl.verifiers.math_lists import aligned, ratios_equal
 from sapo_vl.verifiers.math_normal import squeeze
 from sapo_vl.verifiers.math_number import half_unit, may_round, numbers_equal, read_written
-from sapo_vl.verifiers.math_values import DIGITS, EXACT, same
+from sapo_vl.verifiers.math_values import DIGITS, EXACT, holds_matrix, same
 
 _BASE = re.compile(r"\d_\{?(\d+)\}?$")
 _WORD = re.compile(r"[^\W\d_]{4,}|[\u0370-\uffff]")  # a Latin word, or any sign of another script
@@ -184,7 +184,7 @@ def _rounds_to(parsed: Any, answer: str, reference: str) -> bool:
     written = read_written(reference)
     if written is None or not may_round(read_written(answer), written):
         return False
-    if not isinstance(parsed, sympy.Expr) or parsed.free_symbols:
+    if not isinstance(parsed, sympy.Expr) or parsed.free_symbols or holds_matrix(parsed):
         return False
     value = parsed.evalf(DIGITS)
     if not (value.is_Number and value.is_finite):

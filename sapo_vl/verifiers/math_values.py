@@ -35,9 +35,8 @@ def same(answer: Any, reference: Any, rel_tol: Any = EXACT) -> bool | None:
         if answer.shape != reference.shape:
             return False
         return _all_same(answer.flat(), reference.flat(), rel_tol)
-    matrices = (sympy.MatrixBase, sympy.MatrixExpr)
-    if isinstance(answer, matrices) or isinstance(reference, matrices):
-        return bool(answer == reference)
+    if holds_matrix(answer) or holds_matrix(reference):
+        return bool(answer == reference)  # sympy's evaluation is lost in such mixtures
     if isinstance(answer, sympy.Expr) and isinstance(reference, sympy.Expr):
         return _same_expression(answer, reference, rel_tol)
     if isinstance(answer, sympy.Eq) and isinstance(reference, sympy.Eq):
@@ -59,11 +58,7 @@ def value_at(expression: Any, point: Any, symbols: list[Any]) -> Any | None:
     """Return the number an expression has at a point, None where it has none."""
     numbers = {symbol: point * (1 + i * _SPREAD) for i, symbol in enumerate(symbols)}
     # Chopping hides the rounding of x - x, but would hide a tiny constant as well.
-    try:
-        value = expression.evalf(DIGITS, subs=numbers, chop=bool(symbols))
-    # What sympy's evaluation does with a matrix inside a sum of numbers.
-    except RecursionError:
-        return None
+    value = expression.evalf(DIGITS, subs=numbers, chop=bool(symbols))
     return value if value.is_number and value.is_finite else None
 
 
@@ -72,7 +67,15 @@ def _multiplied(value: Any) -> Any:
     whole = isinstance(value, sympy.MatrixBase)
     if whole or not isinstance(value, sympy.MatrixExpr) or value.has(sympy.MatPow):
         return value
+    if value.has(sympy.oo, sympy.zoo, sympy.nan):
+        return value
     return value.as_explicit()
+
+
+def holds_matrix(value: Any) -> bool:
+    """Return whether a sympy object is or holds a matrix."""
+    matrices = (sympy.MatrixBase, sympy.MatrixExpr)
+    return isinstance(value, matrices) or (isinstance(value, sympy.Basic) and value.has(*matrices))
 
 
 def _unwrap(one: Any, other: Any) -> Any:

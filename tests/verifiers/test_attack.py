@@ -114,6 +114,10 @@ CLOSED = [
     (r"\frac{1}{2} \frac{1}{1}", r"\frac{1}{2}"),
     ("3 left", "3 right"),
     (r"2x\begin{pmatrix}1\\2\end{pmatrix}", "7"),  # the comparison recursed without end
+    (r"-3\begin{pmatrix}1&2\\3&4\end{pmatrix}\infty", "33.3"),
+    (r"\begin{pmatrix}1\\2\end{pmatrix}(3, 4)", "33.3"),
+    (r"\begin{pmatrix}1\\2\end{pmatrix}^{2}", "33.3"),
+    (r"3:4x=5, y=6\begin{pmatrix}1&2\\3&4\end{pmatrix}", "x=5, y=6"),
 ]
 
 
