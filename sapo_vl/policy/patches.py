@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear
 from typing_extensions import override
@@ -25,15 +24,9 @@ class PatchConv3d(nn.Conv3d):
 
 
 def multiply_patches(visual: Any) -> None:
-    """Put a ``PatchConv3d`` with the same weights in place of the tower's patch embedding."""
-    conv: nn.Conv3d = visual.patch_embed.proj
-    patches = PatchConv3d(
-        conv.in_channels,
-        conv.out_channels,
-        conv.kernel_size,  # type: ignore[arg-type]
-        stride=conv.stride,  # type: ignore[arg-type]
-        bias=conv.bias is not None,
-        device=torch.device("meta"),
-    )
-    patches.weight, patches.bias = conv.weight, conv.bias
-    visual.patch_embed.proj = patches.train(conv.training)
+    """Make the tower's patch embedding a ``PatchConv3d``, in place.
+
+    Only the class changes: a module built anew would lose its hooks, and DeepSpeed, which watches
+    modules being built under ZeRO-3, would take its weights for new ones.
+    """
+    visual.patch_embed.proj.__class__ = PatchConv3d

@@ -107,6 +107,7 @@ def test_configs_compose_and_one_field_can_be_overridden_alone(
         "temperature": 0.9,
         "top_p": 1.0,
         "top_k": 0,
+        "presence_penalty": 0.0,
         "max_new_tokens": 9,
     }
 

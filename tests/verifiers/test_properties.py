@@ -54,10 +54,13 @@ OFFICIAL_REFERENCES: dict[str, Draw] = {
     "emma_fast": lambda draw: draw.choice("ABC"),
     "zebralogic": REFERENCES["grid"],
     "refcoco": _official_box,
+    "visulogic_official": lambda draw: draw.choice("ABCD"),
+    "wemath_official": lambda draw: draw.choice("ABCDEFGH"),
+    "dynamath_official": _word,
 }
 DRAWS = REFERENCES | OFFICIAL_REFERENCES
 CHOICES = {"choice", "mmmu_official", "emma_fast"}
-BOXED = {"mathvision_official", "emma_fast"}
+BOXED = {"mathvision_official", "emma_fast", "visulogic_official"}
 
 
 def prompt_of(name: str, reference: str) -> Prompt:
@@ -78,6 +81,10 @@ def written(name: str, reference: str) -> str:
         return json.dumps([left, top, left + width, top + height])
     if name == "mmmu_official":
         return f"({reference})"
+    if name == "wemath_official":
+        return f"Answer: {reference}"
+    if name == "dynamath_official":
+        return json.dumps({"short answer": reference})
     return rf"\boxed{{{reference}}}" if name in BOXED else reference
 
 
@@ -214,6 +221,8 @@ HEDGES = {
     "emma_fast": "the last box counts",
     "mmmu_official": "the last letter counts",
     "refcoco": "the best of all boxes counts",
+    "visulogic_official": "a letter at the beginning or the end counts",
+    "wemath_official": "the letter after the last 'Answer' counts, whatever follows it",
     "mathvista_official": "any text is taken for the nearest choice, and a text is compared whole",
     "docvqa_anls": "likeness is paid, so a longer answer may be nearer",
     "anls": "likeness is paid, so a longer answer may be nearer",
