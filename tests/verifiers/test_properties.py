@@ -244,6 +244,8 @@ def test_a_second_different_answer_never_raises_the_score(
     alone = judged(verifier, prompt, wrong).score
     if alone == 1 or kind(right) != kind(wrong):
         return
+    if name == "math" and judged(verifier, prompt_of(name, "1"), wrong).score == 1:
+        return  # side by side they are a product, and a factor of 1 is no second answer
     for hedge in (f"{right}{join}{wrong}", f"{wrong}{join}{right}"):
         assert judged(verifier, prompt, hedge).score <= alone, hedge
 
