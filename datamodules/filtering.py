@@ -135,7 +135,7 @@ def _filter_set(
         partial.add_writer(name, "", max_samples=max_samples, max_bytes=max_bytes)
         for place, (key, fields) in enumerate(_raw_samples(paths)):
             rate, n = rates.of(key)
-            why = _why_dropped(rate, n, rule)
+            why = _why_dropped(rate, rule)
             if why:
                 detail = f"{n} responses" if rate is None else f"pass rate {rate:.3f} of {n}"
                 partial.refused[place] = Refusal(why=why, where=key, detail=detail)
@@ -180,7 +180,7 @@ def _manifest(partial: Partial, name: str, before: Mapping[str, Any]) -> dict[st
     )
 
 
-def _why_dropped(rate: float | None, n: int, rule: PassFilter) -> str:
+def _why_dropped(rate: float | None, rule: PassFilter) -> str:
     if rate is None:
         return "unanswered" if rule.unanswered == "drop" else ""
     if rate < rule.min_pass:

@@ -6,11 +6,14 @@ further options: P about 313, C=64, G=8 and the large case P about 1300, C=256, 
 
 import argparse
 import json
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
 
 from sapo_vl.bench.cases import DEFAULT, LARGE, Case, ModelSpec, grid
 from sapo_vl.bench.machine import describe_machine

@@ -11,6 +11,7 @@ import importlib.util
 import itertools
 import json
 import os
+import sys
 import time
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -26,6 +27,8 @@ import torch
 import webdataset
 from PIL import Image
 from webdataset import TarWriter
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
 
 from datamodules import TaskConfig
 from datamodules.encode import Encoder

@@ -2,11 +2,14 @@
 
 import argparse
 import json
+import sys
 from itertools import product
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import torch
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
 
 from sapo_vl.bench.cases import Case, ModelSpec
 from sapo_vl.bench.machine import describe_machine

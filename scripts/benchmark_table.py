@@ -20,7 +20,7 @@ HEAD = """# Benchmarks
 Made by `scripts/benchmark_table.py` from the files of `configs/eval`; do not edit it by hand.
 
 ```sh
-scripts/make_shards.py mathvision --split test --data MathVision/data data/
+python scripts/make_shards.py mathvision --split test --data MathVision/data data/
 sapo-vl test --config configs/eval/mathvision.yaml --model.policy.path FOLDER
 ```
 

@@ -2,6 +2,10 @@
 
 import argparse
 import json
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
 
 from datamodules.shards import ShardIndex, expand_shards
 from sapo_vl.policy.model_file import build_from_file
@@ -16,10 +20,13 @@ def main() -> None:
     parser.add_argument("--seed", type=int, help="of the weights; that of the file by default")
     args = parser.parse_args()
 
-    index = ShardIndex(expand_shards(args.texts))
-    samples = (json.loads(index.read(number)["json"]) for number in range(len(index)))
-    texts = (f"{s['question']}\n{s.get('response', s['answer'])}" for s in samples)
-    parameters = build_from_file(args.config, texts, args.out, seed=args.seed)
+    try:
+        index = ShardIndex(expand_shards(args.texts))
+        samples = (json.loads(index.read(number)["json"]) for number in range(len(index)))
+        texts = (f"{s['question']}\n{s.get('response', s['answer'])}" for s in samples)
+        parameters = build_from_file(args.config, texts, args.out, seed=args.seed)
+    except (ValueError, OSError) as error:
+        parser.error(str(error))
     print(f"{args.out}: {parameters:,} parameters")
 
 

@@ -7,7 +7,10 @@ Folders of sapo-vl fit (with a metrics.csv) get their curves on one page.
 """
 
 import argparse
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
 
 from sapo_vl.report.compare import compare_folders
 

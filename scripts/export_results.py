@@ -5,8 +5,11 @@ python scripts/export_results.py EVAL_DIR OUT_DIR --to lmms-eval [--sampling NAM
 """
 
 import argparse
+import sys
 from functools import partial
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
 
 from sapo_vl.report.export import export_lmms_eval, export_vlmevalkit
 

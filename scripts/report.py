@@ -7,7 +7,10 @@ python scripts/report.py EVAL_DIR             what sapo-vl test wrote: report.ht
 
 import argparse
 import json
+import sys
 from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
 
 from sapo_vl.report import build_report
 from sapo_vl.report.evaluation import write_evaluation_report

@@ -50,7 +50,6 @@ class RunSettings:
     spare_prompts: int  # of every rank
     micro_batch: MicroBatch
     moments: int  # of the optimizer
-    learning_rate: float | None
     prompts: int  # per iteration, over all ranks
     prompt_tokens: int  # of the longest prompt
     pixels: int  # of the largest image
@@ -111,7 +110,6 @@ def read_settings(arguments: Sequence[str], ranks: int | None = None) -> RunSett
         spare_prompts=arguments_of_model["spare_prompts"],
         micro_batch=MicroBatch(**arguments_of_model["micro_batch"]),
         moments=moments_of(class_path, options),
-        learning_rate=options.get("lr"),
         prompts=data["prompts_per_iteration"],
         prompt_tokens=data["max_prompt_tokens"],
         pixels=data["max_pixels"],

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sapo_vl.report.records import Evaluation
-from sapo_vl.report.scale import DASH
+from sapo_vl.report.scale import DASH, percent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,11 +83,6 @@ def make_breakdowns(tests: Sequence[Evaluation]) -> list[Breakdown]:
     return [table for test in tests if test.record for table in _tables(test, len(tests) > 1)]
 
 
-def percent_or_dash(value: float) -> str:
-    """A share as percent; a dash where there is none."""
-    return f"{100 * value:.1f}%" if math.isfinite(value) else DASH
-
-
 def _tables(test: Evaluation, named: bool) -> Iterator[Breakdown]:
     prefix = f"{test.name}: " if named else ""
     rows = score_rows(test.record)
@@ -125,8 +120,8 @@ def _tables(test: Evaluation, named: bool) -> Iterator[Breakdown]:
 def _cells(row: ScoreRow) -> tuple[str, str, str]:
     interval = DASH
     if math.isfinite(row.low):
-        interval = f"{percent_or_dash(row.low)} to {percent_or_dash(row.high)}"
-    return percent_or_dash(row.mean), interval, str(row.n)
+        interval = f"{percent(row.low)} to {percent(row.high)}"
+    return percent(row.mean), interval, str(row.n)
 
 
 def _row(score: Mapping[str, Any], *names: str) -> ScoreRow:

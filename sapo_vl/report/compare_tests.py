@@ -9,13 +9,14 @@ from typing import Any
 
 from sapo_vl.evaluation.compare import ItemScore, Paired, compare_items, different_items
 from sapo_vl.evaluation.store import json_text
-from sapo_vl.report.breakdown import make_breakdowns, percent_or_dash
+from sapo_vl.report.breakdown import make_breakdowns
 from sapo_vl.report.gallery import evaluation_gallery
 from sapo_vl.report.html import Limits, make_settings, render, write_whole
 from sapo_vl.report.images import ImageBudget
 from sapo_vl.report.load import load_evaluation
 from sapo_vl.report.records import Evaluation, Sample
 from sapo_vl.report.results import make_tables, points
+from sapo_vl.report.scale import percent
 from sapo_vl.report.tables import csv_text, markdown_table
 
 Row = dict[str, Any]
@@ -185,8 +186,8 @@ def _shown(row: Row) -> dict[str, str]:
         "Baseline": row["baseline"],
         "Run": row["run"],
         "n": str(row["n"]),
-        "Baseline score": percent_or_dash(row["baseline_score"]),
-        "Run score": percent_or_dash(row["run_score"]),
+        "Baseline score": percent(row["baseline_score"]),
+        "Run score": percent(row["run_score"]),
         "Difference, points": points(row["difference"]),
         "95% interval": interval,
         "Became right / wrong": f"{row['became_right']} / {row['became_wrong']}",

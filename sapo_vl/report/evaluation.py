@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from sapo_vl.evaluation.store import json_text
-from sapo_vl.report.breakdown import percent_or_dash, provenance, score_rows
+from sapo_vl.report.breakdown import provenance, score_rows
 from sapo_vl.report.html import build_report, write_whole
 from sapo_vl.report.load import load_evaluation
+from sapo_vl.report.scale import percent
 from sapo_vl.report.tables import csv_text, markdown_table
 
 
@@ -58,8 +59,8 @@ def _markdown(title: str, record: Mapping[str, Any], rows: list[dict[str, Any]])
             "sampling": row["sampling"],
             "metric": row["metric"],
             "category": f"{row['category']} = {row['value']}" if row["category"] else "",
-            "score": percent_or_dash(row["mean"]),
-            "95 % interval": f"{percent_or_dash(row['low'])} to {percent_or_dash(row['high'])}",
+            "score": percent(row["mean"]),
+            "95 % interval": f"{percent(row['low'])} to {percent(row['high'])}",
             "n": row["n"],
         }
         for row in rows

@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from sapo_vl.report.charts import interval_plot, share_bar
 from sapo_vl.report.records import Evaluation, Score
-from sapo_vl.report.scale import DASH, MINUS, short
+from sapo_vl.report.scale import DASH, MINUS, percent, short
 
 Z95 = 1.96
 
@@ -82,11 +82,6 @@ def make_tables(tests: Sequence[Evaluation]) -> list[Table]:
             rows.append(_row("All tasks", overall, total=True))
         tables.append(Table(sampling=sampling, rows=tuple(row for row in rows if row is not None)))
     return tables
-
-
-def percent(value: float) -> str:
-    """A share as percent with one digit; a dash where there is none."""
-    return f"{100 * value:.1f}%" if math.isfinite(value) else DASH
 
 
 def points(value: float) -> str:

@@ -63,6 +63,11 @@ def x_scale(xs: Sequence[float], x_range: tuple[float, float] | None = None) -> 
     return Scale(lo=first, hi=last if last > first else first + 1, start=LEFT, stop=WIDTH - RIGHT)
 
 
+def percent(value: float) -> str:
+    """A share as percent with one digit; a dash where there is none."""
+    return f"{100 * value:.1f}%" if math.isfinite(value) else DASH
+
+
 def short(value: float, unit: str = "") -> str:
     """A value in few characters: ``12%``, ``3.4k``, ``2e-07``, ``1.5 s``."""
     if unit == "%":

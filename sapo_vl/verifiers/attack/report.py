@@ -16,6 +16,10 @@ from sapo_vl.verifiers.attack.published import official_targets
 from sapo_vl.verifiers.attack.search import Attack, Found
 from sapo_vl.verifiers.attack.targets import Target
 
+_ABOUT = """\
+Play a policy that sees scores alone and optimises every reward; list what earns more than the best
+honest guess. Exit status 1 where that is no known oddity of an official rule, or a verifier fails.
+"""
 _SHOWN = 10  # exploits and faults of each target in the report
 
 
@@ -108,7 +112,7 @@ def failures(found: dict[str, dict[str, Any]]) -> list[str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status, 1 where anything was found."""
-    parser = argparse.ArgumentParser(prog="attack_verifiers.py", description=__doc__)
+    parser = argparse.ArgumentParser(prog="attack_verifiers.py", description=_ABOUT)
     parser.add_argument("--verdicts", type=int, default=1_000_000, help="of all rules but code")
     parser.add_argument("--code-verdicts", type=int, default=2_000, help="of code; 0: leave it out")
     parser.add_argument("--seed", type=int, default=0)
