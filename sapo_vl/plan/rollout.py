@@ -55,14 +55,39 @@ def pass_size(
 def rollout_memory(shape: Shape, run: RolloutSize, size: int) -> RolloutMemory:
     """Sum of the terms below."""
     return RolloutMemory(
-        cache=key_value_cache(shape.text, run.rows, run.prompt_tokens + run.new_tokens, size),
-        sampling=sampling_buffers(shape.text.vocabulary, run.rows, size),
+        cache=rollout_cache(shape.text, run, size),
+        sampling=sampling_buffers(shape.text.vocabulary, run.rows, size)
+        + attention_scores(shape.text, run),
         reading=reading_prompts(shape.text, run.prompts, run.prompt_tokens, size),
         vision=run.prompts
         * run.image_tokens
         * shape.vision.merge**2
         * saved.vision_block(shape.vision, size),
     )
+
+
+def rollout_cache(shape: TextShape, run: RolloutSize, size: int) -> int:
+    """Keys and values of each prompt once and of each response, and one layer's while it grows.
+
+    Source: ``GroupCache`` in ``sapo_vl/policy/group_cache.py``. Where layers have delta nets, each
+    row has a copy of its prompt's (``RowDecoder`` in ``decoding.py``).
+    """
+    if shape.delta:
+        return key_value_cache(shape, run.rows, run.prompt_tokens + run.new_tokens, size)
+    token = 2 * shape.key_value_heads * shape.head_dim * size
+    prompts, responses = run.prompts * run.prompt_tokens, run.rows * run.new_tokens
+    return token * (shape.attention_layers * (prompts + responses) + responses)
+
+
+def attention_scores(shape: TextShape, run: RolloutSize) -> int:
+    """Scores of one layer over a whole row in float32, their softmax and their two parts.
+
+    An estimate. Source: ``GroupCache.attend``; no model with delta nets has it.
+    """
+    if shape.delta:
+        return 0
+    length = run.prompt_tokens + run.new_tokens
+    return 3 * run.rows * shape.heads * length * 4
 
 
 def key_value_cache(shape: TextShape, rows: int, length: int, size: int) -> int:

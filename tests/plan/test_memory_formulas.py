@@ -9,7 +9,13 @@ from sapo_vl.plan import saved, states
 from sapo_vl.plan.activations import MicroBatchSize, Scoring, head_chunk, kept_by_layers
 from sapo_vl.plan.architecture import load_architecture, meta_model
 from sapo_vl.plan.counts import Adapters, Counts, adapter_parameters, count
-from sapo_vl.plan.rollout import key_value_cache, pass_size
+from sapo_vl.plan.rollout import (
+    RolloutSize,
+    attention_scores,
+    key_value_cache,
+    pass_size,
+    rollout_cache,
+)
 from sapo_vl.plan.shape import Experts, Shape
 from sapo_vl.plan.sharding import STRATEGIES, Sharding
 from sapo_vl.plan.states import Numbers
@@ -131,6 +137,17 @@ def test_cache_of_an_8b() -> None:
     assert (hybrid.attention_layers, hybrid.delta_layers) == (8, 24)
     state = 24 * 32 * 128 * 128 * 4
     assert key_value_cache(hybrid, 1, 100, 2) == 9 * 100 * 2 * 4 * 256 * 2 + state
+
+
+def test_a_rollout_holds_each_prompt_once() -> None:
+    run = RolloutSize(prompts=2, group=16, prompt_tokens=4096, new_tokens=2048, image_tokens=1024)
+    token = 2 * 36 * 8 * 128 * 2
+    growing = 32 * 2048 * token // 36
+    assert rollout_cache(EIGHT_B.text, run, 2) == (2 * 4096 + 32 * 2048) * token + growing
+    assert attention_scores(EIGHT_B.text, run) == 3 * 32 * 32 * (4096 + 2048) * 4
+    hybrid = Shape.of(load_architecture("Qwen/Qwen3.5-9B")).text
+    assert rollout_cache(hybrid, run, 2) == key_value_cache(hybrid, 32, 4096 + 2048, 2)
+    assert attention_scores(hybrid, run) == 0
 
 
 def test_a_pass_is_whole_groups() -> None:

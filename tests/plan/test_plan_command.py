@@ -108,9 +108,16 @@ def test_the_largest_is_the_largest(tmp_path: Path) -> None:
         )
 
     assert micro(most.responses) <= memory < micro(most.responses + 1)
-    rows = "--model.rollout=sapo_vl.rollout.Sampler", "--model.rollout.max_rows"
-    assert peak("rollout", rows[0], rows[1], str(most.rows)) <= memory
-    assert peak("rollout", rows[0], rows[1], str(most.rows + 1)) > memory
+
+    def rollout(rows: int) -> int:
+        return peak(
+            "rollout",
+            "--data.prompts_per_iteration=512",  # enough to fill a pass
+            "--model.rollout=sapo_vl.rollout.Sampler",
+            f"--model.rollout.max_rows={rows}",
+        )
+
+    assert rollout(most.rows) <= memory < rollout(most.rows + 1)
 
 
 @pytest.mark.parametrize(

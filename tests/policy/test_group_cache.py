@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import astuple
 
 import pytest
 import torch
 from models import mixed_prompts
 from torch import Tensor
 
+from sapo_vl.plan.rollout import RolloutSize, rollout_cache
+from sapo_vl.plan.shape import Shape
 from sapo_vl.policy import Policy
 from sapo_vl.policy.decoding import GroupDecoder, RowDecoder
 from sapo_vl.policy.group_cache import FIRST_TOKENS, GroupCache
@@ -74,6 +77,28 @@ def test_a_prompt_is_kept_once_and_forgotten_with_its_rows(
     assert cache.prompts == 4  # a copy of three is not worth one prompt less
     cache.keep(torch.tensor([True, False, False, False, True, True]))
     assert cache.prompts == 2
+
+
+@torch.no_grad()
+def test_it_holds_what_the_plan_counts(load_policy: Callable[..., Policy]) -> None:
+    policy = load_policy("qwen2_5_vl").eval()
+    prompts = [mixed_prompts(policy.processor)[0]] * 3
+    prompt_B = torch.arange(3).repeat_interleave(4)
+    decoder = policy.decoder(prompts, prompt_B, STEPS)
+    for _ in range(STEPS):
+        decoder.step(torch.zeros(12, dtype=torch.long))
+    assert isinstance(decoder, GroupDecoder)
+    held = sum(x.nbytes for layer in decoder._cache._layers for x in astuple(layer))
+    text = Shape.of(policy.model.config).text
+    run = RolloutSize(
+        prompts=3,
+        group=4,
+        prompt_tokens=len(prompts[0].input_ids_S),
+        new_tokens=STEPS,
+        image_tokens=0,
+    )
+    growing = 12 * STEPS * 2 * text.key_value_heads * text.head_dim * 4
+    assert held == rollout_cache(text, run, size=4) - growing
 
 
 @torch.no_grad()
