@@ -288,3 +288,21 @@ def test_a_pool_of_workers_judges_alike(project: Project, tmp_path: Path) -> Non
         module = project.sapo(verifier_pool=pool)
         trainer(tmp_path, max_steps=2, callbacks=[kept]).fit(module, project.data())
     assert keep[0].outputs[0].verdicts == keep[1].outputs[0].verdicts
+
+
+def test_the_parity_check_computes_as_an_iteration_does(
+    project: Project, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    module, drawn_in = project.sapo(), []
+    sampler = module.rollout
+
+    def rollout(*args: Any) -> Any:
+        drawn_in.append(torch.is_autocast_enabled("cpu"))
+        return sampler(*args)
+
+    module.rollout = rollout
+    options: dict[str, Any] = {"callbacks": [ParityCheck()], "precision": "bf16-mixed"}
+    with caplog.at_level("INFO"):
+        trainer(tmp_path, max_steps=2, **options).fit(module, project.data())
+    assert drawn_in == [True, True]  # by the check, by the iteration
+    assert "tolerance 2e-01" in caplog.text  # bfloat16's
