@@ -31,7 +31,7 @@ class ParityCheck(L.Callback):
         prompts: how many prompts to look at; the ones with most media tokens are taken.
         max_new_tokens: length of the sampled responses.
         temperature: of the sampled responses.
-        tolerance: largest |difference of log-probs|; by the dtype that is computed in when not given.
+        tolerance: largest |difference of log-probs|; by default that of the dtype computed in.
         fall_back: where scoring with a shared prefix is what disagrees, go on without it, with a
             warning, rather than stop.
 

@@ -8,6 +8,7 @@ from typing import Any
 import lightning as L
 import pytest
 import torch
+from lightning.pytorch.plugins import MixedPrecision
 from project import CoinVerifier, Project, trainer
 
 from sapo_vl.advantage import group_advantages
@@ -306,3 +307,21 @@ def test_the_parity_check_computes_as_an_iteration_does(
         trainer(tmp_path, max_steps=2, **options).fit(module, project.data())
     assert drawn_in == [True, True]  # by the check, by the iteration
     assert "tolerance 2e-01" in caplog.text  # bfloat16's
+
+
+def test_a_scaled_loss_changes_no_norm_and_no_clipping(project: Project, tmp_path: Path) -> None:
+    """16-mixed multiplies the loss, by 65,536 at first, so that small gradients survive."""
+    norms, moved = [], []
+    for scaler in (None, torch.amp.GradScaler("cpu")):
+        # autocast in bfloat16: float16 is the scaler's business alone here
+        precision = MixedPrecision("bf16-mixed", "cpu")
+        precision.scaler = scaler
+        keep, module = Keep(), fit_start(project)
+        start = weights(module)
+        trainer(tmp_path, max_steps=2, callbacks=[keep], plugins=[precision]).fit(
+            module, project.data(tasks=project.tasks(verifier=CoinVerifier()))
+        )
+        norms.append(keep.outputs[0].updates[0].grad_norm)
+        moved.append(largest_difference(weights(module), start))
+    assert norms[1] == pytest.approx(norms[0], rel=0.05)
+    assert moved[1] == pytest.approx(moved[0], rel=0.05)
