@@ -325,3 +325,18 @@ def test_a_scaled_loss_changes_no_norm_and_no_clipping(project: Project, tmp_pat
         moved.append(largest_difference(weights(module), start))
     assert norms[1] == pytest.approx(norms[0], rel=0.05)
     assert moved[1] == pytest.approx(moved[0], rel=0.05)
+
+
+def test_a_run_that_goes_on_keeps_no_more_checkpoints(project: Project, tmp_path: Path) -> None:
+    def go_on(folder: Path, steps: int, resume: Path | None = None) -> list[str]:
+        saver = IterationCheckpoint(1, keep_last=2, export=False, folder=str(folder))
+        options: dict[str, Any] = {"callbacks": [saver], "max_steps": steps}
+        trainer(tmp_path, **options).fit(
+            project.sapo(), project.data(), ckpt_path=resume, weights_only=True
+        )
+        return sorted(path.stem[-3:] for path in (folder / "checkpoints").iterdir())
+
+    assert go_on(tmp_path / "a", 4) == ["001", "002"]
+    last = tmp_path / "a/checkpoints/iteration-000002.ckpt"
+    assert go_on(tmp_path / "b", 8, last) == ["003", "004"]  # elsewhere: a is left alone
+    assert go_on(tmp_path / "a", 6, last) == ["002", "003"]
