@@ -42,7 +42,8 @@ class RolloutMemory:
 def pass_size(
     prompts: int, group: int, max_rows: int, prompt_tokens: int, new_tokens: int, image_tokens: int
 ) -> RolloutSize:
-    """The largest pass: as many whole groups as ``max_rows`` holds, at least one."""
+    """The largest pass: as many whole groups as ``max_rows`` holds, or a part of one."""
+    group = min(group, max_rows or group)
     return RolloutSize(
         prompts=min(prompts, max(1, max_rows // group)),
         group=group,
@@ -55,7 +56,7 @@ def pass_size(
 def rollout_memory(shape: Shape, run: RolloutSize, size: int) -> RolloutMemory:
     """Sum of the terms below."""
     return RolloutMemory(
-        cache=key_value_cache(shape.text, run.rows, run.prompt_tokens + run.new_tokens, size),
+        cache=group_cache(shape.text, run, size),
         sampling=sampling_buffers(shape.text.vocabulary, run.rows, size),
         reading=reading_prompts(shape.text, run.prompts, run.prompt_tokens, size),
         vision=run.prompts
@@ -63,6 +64,17 @@ def rollout_memory(shape: Shape, run: RolloutSize, size: int) -> RolloutMemory:
         * shape.vision.merge**2
         * saved.vision_block(shape.vision, size),
     )
+
+
+def group_cache(shape: TextShape, run: RolloutSize, size: int) -> int:
+    """Each prompt once, and each response's own tokens (sapo_vl/policy/group_cache.py).
+
+    With delta nets every row has a copy of its prompt's.
+    """
+    if shape.delta:
+        return key_value_cache(shape, run.rows, run.prompt_tokens + run.new_tokens, size)
+    prompts = key_value_cache(shape, run.prompts, run.prompt_tokens, size)
+    return prompts + key_value_cache(shape, run.rows, run.new_tokens, size)
 
 
 def key_value_cache(shape: TextShape, rows: int, length: int, size: int) -> int:

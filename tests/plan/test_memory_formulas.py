@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 import torch
 
@@ -9,11 +12,13 @@ from sapo_vl.plan import saved, states
 from sapo_vl.plan.activations import MicroBatchSize, Scoring, head_chunk, kept_by_layers
 from sapo_vl.plan.architecture import load_architecture, meta_model
 from sapo_vl.plan.counts import Adapters, Counts, adapter_parameters, count
-from sapo_vl.plan.rollout import key_value_cache, pass_size
+from sapo_vl.plan.rollout import RolloutSize, group_cache, key_value_cache, pass_size
 from sapo_vl.plan.shape import Experts, Shape
 from sapo_vl.plan.sharding import STRATEGIES, Sharding
 from sapo_vl.plan.states import Numbers
+from sapo_vl.policy.group_cache import GroupCache
 from sapo_vl.policy.parts import PartSize
+from sapo_vl.rollout import Sampler
 
 MILLION = Counts(
     parts=(PartSize("vision", 200_000, 0), PartSize("language", 800_000, 800_000)),
@@ -140,7 +145,25 @@ def test_a_pass_is_whole_groups() -> None:
     assert rows(8, 16, 48) == 48
     assert rows(8, 16, 47) == 32
     assert rows(2, 16, 256) == 32
-    assert rows(8, 16, 4) == 16  # one group at least
+    assert rows(8, 16, 4) == 4  # a group that is too large is cut
+    sampler = Sampler(max_rows=4)
+    assert {len(p) * len(part) for p, part in sampler.passes([10] * 8, 16, 10)} == {4}
+
+
+def test_a_prompt_is_held_once_for_its_group() -> None:
+    prompt, rows = torch.zeros(2, 2, 50, 8), torch.tensor([0] * 6 + [1] * 6)
+    layers = [SimpleNamespace(keys=prompt, values=prompt) for _ in range(3)]
+    prefix = SimpleNamespace(layers=layers)
+    cache = GroupCache(prefix, torch.ones(2, 50, dtype=torch.bool), rows, 20)
+    cache.make_room()
+    held = sum(
+        x.nbytes
+        for layer in cache._layers
+        for x in (layer.prompt_key_PHSD, layer.prompt_value_PHSD, layer.key_BHTD, layer.value_BHTD)
+    )
+    shape = replace(EIGHT_B.text, attention_layers=3, key_value_heads=2, head_dim=8)
+    run = RolloutSize(prompts=2, group=6, prompt_tokens=50, new_tokens=20, image_tokens=0)
+    assert group_cache(shape, run, 4) == held * 4 // 3  # one layer more while it grows
 
 
 def test_frozen_parts_have_no_states() -> None:

@@ -108,9 +108,16 @@ def test_the_largest_is_the_largest(tmp_path: Path) -> None:
         )
 
     assert micro(most.responses) <= memory < micro(most.responses + 1)
-    rows = "--model.rollout=sapo_vl.rollout.Sampler", "--model.rollout.max_rows"
-    assert peak("rollout", rows[0], rows[1], str(most.rows)) <= memory
-    assert peak("rollout", rows[0], rows[1], str(most.rows + 1)) > memory
+
+    def rows(max_rows: int) -> int:
+        return peak(
+            "rollout",
+            "--data.prompts_per_iteration=1024",  # more than go through at a time
+            "--model.rollout=sapo_vl.rollout.Sampler",
+            f"--model.rollout.max_rows={max_rows}",
+        )
+
+    assert rows(most.rows) <= memory < rows(most.rows + 1)
 
 
 @pytest.mark.parametrize(
