@@ -18,7 +18,6 @@ import lightning as L
 import torch
 from models import encode, picture
 from project import trainer as quiet_trainer
-from safetensors.torch import load_file
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 
@@ -67,7 +66,6 @@ class Kept(L.Callback):
     def __init__(self) -> None:
         self.rows: list[dict[str, float]] = []
         self.weights: dict[str, torch.Tensor] = {}
-        self.names: list[str] = []  # in the file that transformers writes
         self.rotary: dict[str, torch.Tensor] = {}
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
@@ -83,10 +81,6 @@ class Kept(L.Callback):
             self.weights = {k: v.detach().float().cpu().clone() for k, v in state.items()}
             buffers = pl_module.policy.model.named_buffers()
             self.rotary = {k: v.clone() for k, v in buffers if k.endswith("inv_freq")}
-            if trainer.is_global_zero:  # as IterationCheckpoint does
-                folder = Path(trainer.default_root_dir) / "hf"
-                pl_module.policy.save_pretrained(folder)
-                self.names = sorted(load_file(folder / "model.safetensors"))
 
 
 def batches(model: str, iterations: int, rank: int, world: int) -> list[PromptBatch]:
@@ -176,7 +170,7 @@ def run(case: Case, root: Path, rank: int = 0, world: int = 1) -> dict[str, Any]
         path = Path(case.folder) / "checkpoints" / f"iteration-{case.stop:06d}.ckpt"
         second.fit(module_of(case), DataLoader(rest, batch_size=None), ckpt_path=path)
         kept.rows = rows + kept.rows
-    return {name: getattr(kept, name) for name in ("weights", "names", "rotary", "rows")}
+    return {name: getattr(kept, name) for name in ("weights", "rotary", "rows")}
 
 
 def main() -> None:
