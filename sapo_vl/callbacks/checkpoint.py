@@ -20,7 +20,8 @@ class IterationCheckpoint(L.Callback):
 
     Args:
         every_n_iterations: how often; 0 saves at the end only.
-        keep_last: how many checkpoints to keep; older ones are removed after a new one is whole.
+        keep_last: how many checkpoints to keep; older ones are removed after a new one is whole. A
+            run that goes on in the same folder counts those it has from before.
         export: write ``hf/`` at the end, LoRA adapters merged, as scripts/export.py does.
         folder: where to write; the logger's folder by default.
     """
@@ -39,6 +40,22 @@ class IterationCheckpoint(L.Callback):
         self.export = export
         self.folder = folder
         self.saved: list[Path] = []
+        self._restored: list[str] = []  # names of what an earlier start of this run has saved
+
+    @override
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        folder = self._folder(trainer) / "checkpoints"
+        there = [folder / name for name in self._restored if (folder / name).exists()]
+        self.saved = trainer.strategy.broadcast(there)
+        self._restored = []
+
+    @override
+    def state_dict(self) -> dict[str, Any]:
+        return {"saved": [path.name for path in self.saved]}
+
+    @override
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        self._restored = state_dict["saved"]
 
     @override
     def on_train_batch_end(
@@ -68,8 +85,8 @@ class IterationCheckpoint(L.Callback):
         path = self._folder(trainer) / "checkpoints" / name
         if path in self.saved:
             return path
+        self.saved.append(path)  # a checkpoint names itself, too
         trainer.save_checkpoint(path, weights_only=False)  # the optimizer, too
-        self.saved.append(path)
         while len(self.saved) > self.keep_last:
             trainer.strategy.remove_checkpoint(self.saved.pop(0))
         return path

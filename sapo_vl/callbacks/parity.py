@@ -31,7 +31,7 @@ class ParityCheck(L.Callback):
         prompts: how many prompts to look at; the ones with most media tokens are taken.
         max_new_tokens: length of the sampled responses.
         temperature: of the sampled responses.
-        tolerance: largest |difference of log-probs|; by the dtype of the weights when not given.
+        tolerance: largest |difference of log-probs|; by default that of the dtype computed in.
         fall_back: where scoring with a shared prefix is what disagrees, go on without it, with a
             warning, rather than stop.
 
@@ -66,6 +66,10 @@ class ParityCheck(L.Callback):
         if self.done:
             return
         self.done = True
+        with trainer.precision_plugin.train_step_context():  # compute as an iteration does
+            self._check(pl_module, batch)
+
+    def _check(self, pl_module: Any, batch: PromptBatch) -> None:
         policy: Policy = pl_module.policy
         for prompt, inputs in zip(batch.prompts, batch.inputs, strict=True):
             _check_media_tokens(policy, inputs, prompt.key)
@@ -122,7 +126,10 @@ class ParityCheck(L.Callback):
 
 
 def _dtype(policy: Policy) -> str:
-    """What the weights are held in now: the trainer's precision may have changed it."""
+    """What the policy computes in now: the trainer's precision may have changed it."""
+    device = policy.device.type
+    if torch.is_autocast_enabled(device):
+        return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
     return str(policy.model.lm_head.weight.dtype).removeprefix("torch.")
 
 
@@ -166,7 +173,7 @@ def _check_positions(policy: Policy, inputs: tuple[PromptInputs, ...]) -> None:
 
 
 def _explain(wrong: dict[str, float], tolerance: float, policy: Policy) -> str:
-    lines = [f"parity check failed (tolerance {tolerance:.1e}, {_dtype(policy)} weights):"]
+    lines = [f"parity check failed (tolerance {tolerance:.1e}, in {_dtype(policy)}):"]
     if "parity/sampler_scorer" in wrong:
         lines.append(
             "- log-probs of the sampler and of the scorer differ by "

@@ -24,6 +24,11 @@ class SampleLog(L.Callback):
     def __init__(self, every_n_iterations: int = 10, prompts: int = 4) -> None:
         self.every_n_iterations = every_n_iterations
         self.prompts = prompts
+        self.log_dir: str | None = None
+
+    @override
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        self.log_dir = trainer.log_dir  # a collective: ranks have unequal numbers of batches later
 
     @override
     def on_train_batch_end(
@@ -34,13 +39,12 @@ class SampleLog(L.Callback):
         batch: PromptBatch,
         batch_idx: int,
     ) -> None:
-        log_dir = trainer.log_dir  # asks all ranks
-        if "iteration" not in outputs or trainer.global_rank or log_dir is None:
+        if "iteration" not in outputs or trainer.global_rank or self.log_dir is None:
             return
         output: IterationOutput = outputs["iteration"]
         if output.iteration % self.every_n_iterations:
             return
-        folder = Path(log_dir)
+        folder = Path(self.log_dir)
         answers = answers_of(output.batch.prompts, output.rollout, output.verdicts, "train")
         # A window that moves with the iteration, so that no task is always left out.
         start = output.iteration // self.every_n_iterations * self.prompts
@@ -63,10 +67,9 @@ class SampleLog(L.Callback):
         batch_idx: int,
         dataloader_idx: int = 0,
     ) -> None:
-        log_dir = trainer.log_dir  # asks all ranks
-        if batch_idx or trainer.global_rank or log_dir is None:
+        if batch_idx or trainer.global_rank or self.log_dir is None:
             return
-        folder, iteration = Path(log_dir), trainer.fit_loop.epoch_loop.total_batch_idx
+        folder, iteration = Path(self.log_dir), trainer.fit_loop.epoch_loop.total_batch_idx
         records = [
             answers_record(answers, folder, "val", iteration)
             for answers in outputs["answers"][: self.prompts]

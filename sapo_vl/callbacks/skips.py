@@ -25,6 +25,11 @@ class SkipLog(L.Callback):
         self.max_listed = max_listed
         self.counts = dict.fromkeys(SKIP_REASONS, 0)
         self.listed = 0
+        self.log_dir: str | None = None
+
+    @override
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        self.log_dir = trainer.log_dir  # a collective: later one rank alone may have skips
 
     @override
     def on_train_batch_end(
@@ -72,11 +77,11 @@ class SkipLog(L.Callback):
         for skip in batch.skipped:
             self.counts[skip.why] += 1
         wanted = batch.skipped[: max(0, self.max_listed - self.listed)]
-        if not wanted or trainer.log_dir is None:
+        if not wanted or self.log_dir is None:
             return
         self.listed += len(wanted)
         suffix = "" if trainer.global_rank == 0 else f"-rank{trainer.global_rank}"
-        path = Path(trainer.log_dir) / f"skipped{suffix}.jsonl"
+        path = Path(self.log_dir) / f"skipped{suffix}.jsonl"
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("a", encoding="utf-8") as file:
             file.writelines(json.dumps(asdict(skip)) + "\n" for skip in wanted)

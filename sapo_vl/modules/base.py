@@ -19,7 +19,7 @@ from sapo_vl.evaluation.judge import Judging
 from sapo_vl.evaluation.scoreboard import Scoreboard
 from sapo_vl.modules.samples import by_samples, check_samples
 from sapo_vl.policy import Policy, PolicyConfig
-from sapo_vl.policy.lora import base_fingerprint, hold_in_float32
+from sapo_vl.policy.lora import base_fingerprint
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
 from sapo_vl.rollout.merge import take
@@ -70,6 +70,7 @@ class PolicyModule(L.LightningModule):
         self.seed = seed
         self.verifier_pool = verifier_pool
         self.policy: Policy
+        self._base: int | None = None  # with LoRA: tells its base from another
         self._gathered = ExitStack()
         self.finished: dict[tuple[str, str, str], Answers] = {}  # by task, key and sampling
         self.results: dict[str, Any] = {}  # of the last validation or test
@@ -78,11 +79,11 @@ class PolicyModule(L.LightningModule):
     def configure_model(self) -> None:
         if not hasattr(self, "policy"):  # called again by every trainer function
             self.policy = Policy(self.policy_config)
+            if self.policy_config.lora is not None:  # as loaded: the trainer may cast it later
+                self._base = base_fingerprint(self.policy.model)
 
     @override
     def configure_optimizers(self) -> Any:
-        if self.policy_config.lora is not None:
-            hold_in_float32(self.policy.model)  # bf16-true has just cast the whole module
         trainable = [p for p in self.policy.parameters() if p.requires_grad]
         optimizer = self.optimizer_factory(trainable)
         scheduler = self.lr_scheduler_factory(optimizer)
@@ -135,7 +136,7 @@ class PolicyModule(L.LightningModule):
             "parameters": sum(size.total for size in part_sizes(self.policy.model)),
             "hidden_size": config.text_config.hidden_size,
             "lora": None if lora is None else asdict(lora),
-            "base": None if lora is None else base_fingerprint(self.policy.model),
+            "base": self._base,
         }
 
     @override

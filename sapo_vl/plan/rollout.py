@@ -42,7 +42,8 @@ class RolloutMemory:
 def pass_size(
     prompts: int, group: int, max_rows: int, prompt_tokens: int, new_tokens: int, image_tokens: int
 ) -> RolloutSize:
-    """The largest pass: as many whole groups as ``max_rows`` holds, at least one."""
+    """The largest pass: as many whole groups as ``max_rows`` holds, or a part of one."""
+    group = min(group, max_rows or group)
     return RolloutSize(
         prompts=min(prompts, max(1, max_rows // group)),
         group=group,

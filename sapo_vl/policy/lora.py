@@ -83,6 +83,14 @@ def hold_in_float32(model: nn.Module) -> None:
         cast_adapter_dtype(model, NAME)
 
 
+def float32_adapters(model: nn.Module) -> list[nn.Parameter]:
+    """Adapters that are held in float32; none where ZeRO-3 has split the model."""
+    if any(hasattr(parameter, "ds_id") for parameter in model.parameters()):
+        return []
+    named = model.named_parameters()
+    return [p for name, p in named if ".lora_" in name and p.dtype == torch.float32]
+
+
 def base_fingerprint(model: nn.Module) -> int | None:
     """Number that tells one frozen base from another, from a few values of every tensor.
 

@@ -25,7 +25,7 @@ from sapo_vl.policy.decoding import Decoder, GroupDecoder, Prefix, RowDecoder
 from sapo_vl.policy.head import TokenStats, masked_log_softmax
 from sapo_vl.policy.inputs import encode_media, join_right, pad_left, vision_anchor
 from sapo_vl.policy.loading import load_config, load_model
-from sapo_vl.policy.lora import adapters_off
+from sapo_vl.policy.lora import adapters_off, float32_adapters
 from sapo_vl.policy.packing import pack
 from sapo_vl.policy.patches import multiply_patches
 from sapo_vl.processor import load_processor
@@ -90,14 +90,18 @@ class Policy(nn.Module):
 
     @override
     def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Policy:
-        """Move or cast everything, but leave the rotary frequencies in float32.
+        """Move or cast everything, but leave rotary frequencies and adapters in float32.
 
-        transformers keeps them so when it loads half-precision weights; a trainer that casts the
-        module would round them, and shift every position's phase by its share of a bfloat16 step.
+        transformers keeps the frequencies so when it loads half-precision weights; a trainer that
+        casts the module would round them, and shift every position's phase by its share of a
+        bfloat16 step. Adapters would be rounded each time a run goes on: it casts after loading.
         """
         names = ("inv_freq", "original_inv_freq")
         exact = [(m, k, getattr(m, k)) for m in self.modules() for k in names if k in m._buffers]
+        adapters = [(p, p.data) for p in float32_adapters(self)]
         super()._apply(fn, recurse)
+        for parameter, value in adapters:
+            parameter.data = value.to(parameter.device)
         for module, name, frequencies in exact:
             setattr(module, name, frequencies.to(getattr(module, name).device))
         return self

@@ -42,9 +42,12 @@ def clip_and_step(
     grads = [
         p.grad for group in optimizer.param_groups for p in group["params"] if p.grad is not None
     ]
-    norm = float(torch.nn.utils.get_total_norm(grads)) if grads else 0.0
+    # Under 16-mixed gradients are those of a scaled loss until the optimizer's own step.
+    scaler = getattr(strategy.precision_plugin, "scaler", None)
+    scale = 1.0 if scaler is None else float(scaler.get_scale())
+    norm = float(torch.nn.utils.get_total_norm(grads)) / scale if grads else 0.0
     if max_norm:
-        module.clip_gradients(optimizer, max_norm, "norm")
+        module.clip_gradients(optimizer, max_norm * scale, "norm")
     optimizer.step()
     return norm
 

@@ -219,8 +219,13 @@ def _whole_weights(strategy: ZeroStrategy) -> Iterator[None]:
     parameters = list(engine.module.parameters())
     strategy._whole = True
     try:
-        # Tensors made in inference mode could not be trained on afterwards.
-        with torch.inference_mode(False), deepspeed.zero.GatheredParameters(parameters):
+        # Tensors made in inference mode could not be trained on afterwards. Leaving that mode turns
+        # gradients on, whatever was said outside.
+        with (
+            torch.inference_mode(False),
+            torch.no_grad(),
+            deepspeed.zero.GatheredParameters(parameters),
+        ):
             # Gathering is not enough: the hooks that fetch and release weights talk to the other
             # ranks, which may be done with their responses by now.
             _remove_hooks(_offload(engine), parameters)

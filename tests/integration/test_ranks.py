@@ -16,6 +16,8 @@ from safetensors.torch import load_file
 
 from datamodules.shards import write_shards
 
+SKIPPED = "data/skipped_too_long"
+
 
 def task(name: str, shards: str) -> dict[str, Any]:
     return {"name": name, "shards": shards, "verifier": {"class_path": "project.CoinVerifier"}}
@@ -26,6 +28,8 @@ def fit(
 ) -> tuple[dict[str, torch.Tensor], list[Any]]:
     """Run two iterations through the command line; returns the weights and the logged rows."""
     drawn = project.root / "shards"
+    # Of two ranks one has two batches of this, the other has one.
+    val = task("count_colour", f"{drawn}/count_colour-val-*.tar") | {"max_samples": 11}
     train = [
         task("leftmost_colour", f"{drawn}/leftmost_colour-train-*.tar"),
         task("text", f"{text}/text-*.tar"),  # no images: whole micro-batches without any
@@ -47,7 +51,7 @@ def fit(
             "class_path": "datamodules.ReasoningDataModule",
             "init_args": {
                 "tasks": train,
-                "val_tasks": [task("count_colour", f"{drawn}/count_colour-val-*.tar")],
+                "val_tasks": [val],
                 "prompts_per_iteration": 8,
                 "eval_batch_size": 5,
                 "num_workers": 0,
@@ -75,7 +79,10 @@ def fit(
             },
             "callbacks": [
                 {"class_path": "sapo_vl.callbacks." + name}
-                for name in ("RewardMonitor", "GateMonitor", "IterationCheckpoint")
+                for name in (
+                    *("RewardMonitor", "GateMonitor", "ThroughputMonitor"),
+                    *("SkipLog", "SampleLog", "StopFile", "IterationCheckpoint"),
+                )
             ],
         },
     }
@@ -99,6 +106,8 @@ def test_two_ranks_equal_one_process(project: Project, tmp_path: Path) -> None:
         {"key": f"{i:03d}", "question": f"What is {i} and {i + 1}?", "answer": str(2 * i + 1)}
         for i in range(20)
     ]
+    for question in questions[::3]:  # left out, on the rank that meets it
+        question["question"] *= 100
     write_shards(questions, tmp_path, "text")
     one, rows_one = fit(project, tmp_path / "one", tmp_path, devices=1)
     two, rows_two = fit(project, tmp_path / "two", tmp_path, devices=2)
@@ -109,7 +118,8 @@ def test_two_ranks_equal_one_process(project: Project, tmp_path: Path) -> None:
     assert apart < 2e-6
 
     for first, second in zip(rows_one, rows_two, strict=True):
-        for name in ("reward/mean", "policy/entropy", "eval/all/avg2", "eval/all/avg2_n"):
+        for name in ("reward/mean", "policy/entropy", "eval/all/avg2", "eval/all/avg2_n", SKIPPED):
             if first.get(name):
                 torch.testing.assert_close(float(second[name]), float(first[name]))
-    assert any(row.get("eval/all/avg2_n") == "12.0" for row in rows_two)
+    assert any(row.get("eval/all/avg2_n") == "11.0" for row in rows_two)
+    assert float(rows_one[-1][SKIPPED] or rows_one[-2][SKIPPED]) > 0

@@ -118,3 +118,16 @@ def test_adapters_stay_in_float32_under_bf16_true(project: Project, tmp_path: Pa
         dtypes[parameter.requires_grad].add(parameter.dtype)
     assert dtypes == {True: {torch.float32}, False: {torch.bfloat16}}
     assert AutoModelForImageTextToText.from_pretrained(tmp_path / "hf").dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float32"])
+def test_a_run_in_bf16_true_resumes_to_the_bit(
+    project: Project, tmp_path: Path, dtype: str
+) -> None:
+    """The trainer casts the module after it has loaded the checkpoint: adapters must outlive it."""
+    policy, options = {"lora": LORA, "dtype": dtype}, {"precision": "bf16-true"}
+    whole = fit(project, tmp_path / "whole", policy, steps=4, **options)
+    middle = tmp_path / "whole/checkpoints/iteration-000001.ckpt"
+    resumed = fit(project, tmp_path / "resumed", policy, steps=4, resume=middle, **options)
+    for name, value in weights(whole).items():
+        assert torch.equal(value, weights(resumed)[name]), name

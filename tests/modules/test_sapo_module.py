@@ -8,6 +8,7 @@ from typing import Any
 import lightning as L
 import pytest
 import torch
+from lightning.pytorch.plugins import MixedPrecision
 from project import CoinVerifier, Project, trainer
 
 from sapo_vl.advantage import group_advantages
@@ -288,3 +289,54 @@ def test_a_pool_of_workers_judges_alike(project: Project, tmp_path: Path) -> Non
         module = project.sapo(verifier_pool=pool)
         trainer(tmp_path, max_steps=2, callbacks=[kept]).fit(module, project.data())
     assert keep[0].outputs[0].verdicts == keep[1].outputs[0].verdicts
+
+
+def test_the_parity_check_computes_as_an_iteration_does(
+    project: Project, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    module, drawn_in = project.sapo(), []
+    sampler = module.rollout
+
+    def rollout(*args: Any) -> Any:
+        drawn_in.append(torch.is_autocast_enabled("cpu"))
+        return sampler(*args)
+
+    module.rollout = rollout
+    options: dict[str, Any] = {"callbacks": [ParityCheck()], "precision": "bf16-mixed"}
+    with caplog.at_level("INFO"):
+        trainer(tmp_path, max_steps=2, **options).fit(module, project.data())
+    assert drawn_in == [True, True]  # by the check, by the iteration
+    assert "tolerance 2e-01" in caplog.text  # bfloat16's
+
+
+def test_a_scaled_loss_changes_no_norm_and_no_clipping(project: Project, tmp_path: Path) -> None:
+    """16-mixed multiplies the loss, by 65,536 at first, so that small gradients survive."""
+    norms, moved = [], []
+    for scaler in (None, torch.amp.GradScaler("cpu")):
+        # autocast in bfloat16: float16 is the scaler's business alone here
+        precision = MixedPrecision("bf16-mixed", "cpu")
+        precision.scaler = scaler
+        keep, module = Keep(), fit_start(project)
+        start = weights(module)
+        trainer(tmp_path, max_steps=2, callbacks=[keep], plugins=[precision]).fit(
+            module, project.data(tasks=project.tasks(verifier=CoinVerifier()))
+        )
+        norms.append(keep.outputs[0].updates[0].grad_norm)
+        moved.append(largest_difference(weights(module), start))
+    assert norms[1] == pytest.approx(norms[0], rel=0.05)
+    assert moved[1] == pytest.approx(moved[0], rel=0.05)
+
+
+def test_a_run_that_goes_on_keeps_no_more_checkpoints(project: Project, tmp_path: Path) -> None:
+    def go_on(folder: Path, steps: int, resume: Path | None = None) -> list[str]:
+        saver = IterationCheckpoint(1, keep_last=2, export=False, folder=str(folder))
+        options: dict[str, Any] = {"callbacks": [saver], "max_steps": steps}
+        trainer(tmp_path, **options).fit(
+            project.sapo(), project.data(), ckpt_path=resume, weights_only=True
+        )
+        return sorted(path.stem[-3:] for path in (folder / "checkpoints").iterdir())
+
+    assert go_on(tmp_path / "a", 4) == ["001", "002"]
+    last = tmp_path / "a/checkpoints/iteration-000002.ckpt"
+    assert go_on(tmp_path / "b", 8, last) == ["003", "004"]  # elsewhere: a is left alone
+    assert go_on(tmp_path / "a", 6, last) == ["002", "003"]

@@ -20,6 +20,7 @@ from sapo_vl.plan.shape import Experts, Shape
 from sapo_vl.plan.sharding import STRATEGIES, Sharding
 from sapo_vl.plan.states import Numbers
 from sapo_vl.policy.parts import PartSize
+from sapo_vl.rollout import Sampler
 
 MILLION = Counts(
     parts=(PartSize("vision", 200_000, 0), PartSize("language", 800_000, 800_000)),
@@ -157,7 +158,9 @@ def test_a_pass_is_whole_groups() -> None:
     assert rows(8, 16, 48) == 48
     assert rows(8, 16, 47) == 32
     assert rows(2, 16, 256) == 32
-    assert rows(8, 16, 4) == 16  # one group at least
+    assert rows(8, 16, 4) == 4  # a group that is too large is cut
+    sampler = Sampler(max_rows=4)
+    assert {len(p) * len(part) for p, part in sampler.passes([10] * 8, 16, 10)} == {4}
 
 
 def test_frozen_parts_have_no_states() -> None:

@@ -75,7 +75,8 @@ class Kept(L.Callback):
             self.rows.append(row | {"iteration": out.iteration})
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-        with whole_weights(trainer.strategy):
+        with torch.no_grad(), whole_weights(trainer.strategy):
+            assert not torch.is_grad_enabled()  # a graph would be kept for nothing
             state = pl_module.policy.model.state_dict()
             self.weights = {k: v.detach().float().cpu().clone() for k, v in state.items()}
             buffers = pl_module.policy.model.named_buffers()
