@@ -12,7 +12,7 @@ from models import TEXTS, architecture
 from sapo_vl.policy import Policy, PolicyConfig
 from sapo_vl.policy.model_file import build_from_file
 
-QUICKSTART = Path(__file__).parents[2] / "configs" / "quickstart" / "model.yaml"
+CONFIGS = Path(__file__).parents[2] / "configs"
 
 
 def model_file(folder: Path, **changes: Any) -> Path:
@@ -53,9 +53,18 @@ def test_the_words_of_every_chat_become_tokens(tmp_path: Path) -> None:
     assert len(tokenizer("user")["input_ids"]) == len(tokenizer("assistant")["input_ids"]) == 1
 
 
-def test_the_quickstart_model_builds(tmp_path: Path) -> None:
-    count = build_from_file(QUICKSTART, TEXTS, tmp_path)
-    assert 1_000_000 < count < 2_000_000
+@pytest.mark.parametrize(
+    ("file", "millions"),
+    [
+        ("quickstart/model.yaml", 1.4),
+        ("size_study/1m.yaml", 1.2),
+        ("size_study/3m.yaml", 3.1),
+        ("size_study/10m.yaml", 11.6),
+    ],
+)
+def test_models_of_the_repository_build(tmp_path: Path, file: str, millions: float) -> None:
+    count = build_from_file(CONFIGS / file, TEXTS, tmp_path)
+    assert count / 1e6 == pytest.approx(millions, rel=0.1)
     assert Policy(PolicyConfig(path=str(tmp_path))).share_prefix
 
 
