@@ -4,7 +4,7 @@ Two commands: answer every prompt of the train shards n times, with ``evaluation
 {group_size: 8, temperature: 1.0}}``, the train shards as ``test_tasks`` and a ``ResultWriter``,
 then leave out what was always or never solved::
 
-    sapo-vl test --config answers.yaml
+    sapo-vl test --config configs/data/answers.yaml
     scripts/make_shards.py --filter runs/answers/samples.jsonl --sampling avg8 SHARDS OUT_DIR
 
 The answers are the lines an evaluation writes (``samples.jsonl``): ``key`` names the sample,

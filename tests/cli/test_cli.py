@@ -266,6 +266,18 @@ def test_evaluation_configs_compose(
     assert model["samples_per_task"] == {"aime25": 32, "livecodebench_v6": 8}
 
 
+def test_the_config_that_answers_for_the_filter_parses(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(ROOT)
+    content = printed(["test", "--config", "configs/data/answers.yaml"], capsys)
+    (task,) = content["data"]["init_args"]["test_tasks"]
+    training = yaml.safe_load((ROOT / "configs/data/example.yaml").read_text())["data"]["init_args"]
+    assert (task["shards"], task["template"]) == tuple(
+        training["tasks"][0][key] for key in ("shards", "template")
+    )
+
+
 def test_every_benchmark_takes_in_the_same_model_and_trainer() -> None:
     for name in EVAL:
         content = yaml.safe_load((ROOT / f"configs/eval/{name}.yaml").read_text())
@@ -275,7 +287,15 @@ def test_every_benchmark_takes_in_the_same_model_and_trainer() -> None:
 
 
 def test_no_config_is_left_out_above() -> None:
-    known = {"base.yaml", "example.yaml", "cold_start.yaml", "sapo.yaml", "test.yaml", "data.yaml"}
+    known = {
+        "base.yaml",
+        "example.yaml",
+        "answers.yaml",
+        "cold_start.yaml",
+        "sapo.yaml",
+        "test.yaml",
+        "data.yaml",
+    }
     known |= {"model.yaml", "lora.yaml", "ddp.yaml", *(f"{name}.yaml" for name in MODELS)}
     known |= {"1m.yaml", "3m.yaml", "10m.yaml"}  # read as models by scripts/size_study.sh
     known |= {f"zero{kind}.yaml" for kind in ("1", "2", "2_offload", "3", "3_offload")}
