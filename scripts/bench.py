@@ -7,6 +7,7 @@ further options: P about 313, C=64, G=8 and the large case P about 1300, C=256, 
 import argparse
 import json
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,7 +22,7 @@ from sapo_vl.bench.models import build_folder
 from sapo_vl.bench.peer import DIFFERENCES
 from sapo_vl.bench.plot import to_svg
 from sapo_vl.bench.quiet import quiet_libraries
-from sapo_vl.bench.result import summarize
+from sapo_vl.bench.result import CaseResult, summarize
 from sapo_vl.bench.suite import SECTIONS, run_case
 from sapo_vl.bench.table import summary_line, to_markdown
 
@@ -41,14 +42,14 @@ def main(arguments: list[str] | None = None) -> None:
         dtype=args.dtype,
         threads=args.threads,
     )
-    report = measure(spec, args.repetitions or (3 if args.quick else 5), tasks(args))
-    args.json.parent.mkdir(parents=True, exist_ok=True)
-    args.json.write_text(json.dumps(report, indent=2) + "\n", encoding="utf-8")
-    markdown = to_markdown(report)
-    if args.table:
-        args.table.write_text(markdown, encoding="utf-8")
-    if args.plot:
-        args.plot.write_text(to_svg(report), encoding="utf-8")
+    repetitions = args.repetitions or (3 if args.quick else 5)
+    for report in measure(spec, repetitions, tasks(args)):  # a stopped run keeps what it has
+        markdown = to_markdown(report)
+        _write(args.json, json.dumps(report, indent=2) + "\n")
+        if args.table:
+            _write(args.table, markdown)
+        if args.plot:
+            _write(args.plot, to_svg(report))
     print(markdown)
     print(f"How many times better, {DEFAULT.name}:\n{summary_line(report['summary'])}")
     if report["peer"]["missing"]:
@@ -67,23 +68,29 @@ def tasks(args: argparse.Namespace) -> list[Task]:
     return chosen
 
 
-def measure(spec: ModelSpec, repetitions: int, chosen: list[Task]) -> dict[str, Any]:
-    """Run every case on one model; returns the content of the JSON."""
+def measure(spec: ModelSpec, repetitions: int, chosen: list[Task]) -> Iterator[dict[str, Any]]:
+    """Run every case on one model; yields the content of the JSON after every section."""
     machine, results = describe_machine(), []
     with TemporaryDirectory() as folder:
-        model = Path(folder) / "model"
+        model, workspace = Path(folder) / "model", Path(folder) / "trl"
         parameters = build_folder(spec, model)
+        settings = {**spec.to_json(), "parameters": parameters, "repetitions": repetitions}
         for case, sections in chosen:
-            workspace = Path(folder) / "trl"
-            results.append(run_case(spec, model, case, repetitions, sections, workspace))
-    missing = next((r.peer_missing for r in results if r.peer_missing), None)
-    return {
-        "machine": machine,
-        "settings": {**spec.to_json(), "parameters": parameters, "repetitions": repetitions},
-        "peer": {"missing": missing, "differences": list(DIFFERENCES)},
-        "cases": [result.to_json() for result in results],
-        "summary": summarize(results),
-    }
+            results.append(CaseResult(case))
+            for _ in run_case(spec, model, results[-1], repetitions, sections, workspace):
+                missing = next((r.peer_missing for r in results if r.peer_missing), None)
+                yield {
+                    "machine": machine,
+                    "settings": settings,
+                    "peer": {"missing": missing, "differences": list(DIFFERENCES)},
+                    "cases": [result.to_json() for result in results],
+                    "summary": summarize(results),
+                }
+
+
+def _write(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from torch.utils.flop_counter import FlopCounterMode
 
-from sapo_vl.bench.cases import PROMPTS_PER_ITERATION, Case, ModelSpec
+from sapo_vl.bench.cases import PROMPTS_PER_ITERATION, ModelSpec
 from sapo_vl.bench.measure import (
     Run,
     counting_processor,
@@ -37,14 +37,18 @@ TOLERANCE = {"float32": 1e-3, "bfloat16": 0.1}
 def run_case(
     spec: ModelSpec,
     folder: Path,
-    case: Case,
+    result: CaseResult,
     repetitions: int,
     sections: Sequence[str],
     workspace: Path,
-) -> CaseResult:
-    """Measure the given sections of one case; the model of ``spec`` lies in ``folder``."""
+) -> Iterator[str]:
+    """Measure sections of ``result.case`` into it; yields the name of each when it is done.
+
+    The model of ``spec`` lies in ``folder``.
+    """
+    case = result.case
     prompts = make_prompts(case, PROMPTS_PER_ITERATION)
-    result, ours = CaseResult(case), Ours(spec, folder, case, prompts)
+    ours = Ours(spec, folder, case, prompts)
     peer: Peer | None = None
     try:
         peer = Peer(spec, folder, case, prompts, workspace)
@@ -65,7 +69,7 @@ def run_case(
             _iterations(result, ours, peer, repetitions)
         else:
             result.stats[section] = interleave(_runs(section, ours, peer, ids_BT), repetitions)
-    return result
+        yield section
 
 
 def _compare(result: CaseResult, spec: ModelSpec, ours: Ours, peer: Peer, ids_BT: Tensor) -> None:
