@@ -283,6 +283,7 @@ class IterationOutput:
     advantage_PG: Tensor  # float32
     old_logp_BT: Tensor  # float32, of the policy before the first update, where scored
     scored_BT: Tensor  # bool; False on responses of groups that carry no signal
+    weight_BT: Tensor | None  # float32; a correction's weights, 0 where masked
     updates: tuple[UpdateOutput, ...]
     replaced: int  # groups without signal whose place a spare prompt's group took
     extra: int  # spare prompts that were rolled out

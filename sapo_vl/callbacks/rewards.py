@@ -21,7 +21,8 @@ class RewardMonitor(L.Callback):
     have the part. Which parts there are only the verdicts say, so the ranks tell each other their
     names: a task may have no prompt on a rank, or none that was answered.
     ``policy/entropy`` is that of the policy before the iteration's updates, over its own samples;
-    ``policy/kl_rollout`` estimates KL(rollout policy || old policy) over the same tokens.
+    ``policy/kl_rollout`` estimates KL(rollout policy || old policy) over the same tokens;
+    ``policy/correction_mean`` is the mean weight of a correction for that gap, if there is one.
     """
 
     @override
@@ -84,7 +85,7 @@ def _rollout(output: IterationOutput) -> dict[str, Mean]:
 
 def _policy(output: IterationOutput) -> dict[str, Mean]:
     n = len(output.updates)
-    return {
+    means: dict[str, Mean] = {
         "policy/entropy": masked_mean(output.rollout.entropy_BT, output.rollout.mask_BT),
         "policy/kl_rollout": masked_mean(
             output.rollout.logp_BT - output.old_logp_BT, output.scored_BT
@@ -93,3 +94,6 @@ def _policy(output: IterationOutput) -> dict[str, Mean]:
         "policy/grad_norm": (sum(u.grad_norm for u in output.updates), n),
         "policy/lr": (sum(u.lr for u in output.updates), n),
     }
+    if output.weight_BT is not None:
+        means["policy/correction_mean"] = masked_mean(output.weight_BT, output.scored_BT)
+    return means

@@ -33,7 +33,8 @@ from sapo_vl.modules.base import PolicyModule, adamw, constant_lr
 from sapo_vl.modules.batching import MicroBatch, deal_prompts, rows_of
 from sapo_vl.modules.collect import Judged, collect
 from sapo_vl.modules.scoring import RolloutScorer
-from sapo_vl.objectives import SAPO, Objective
+from sapo_vl.modules.trainable import check_training
+from sapo_vl.objectives import SAPO, Correction, Objective
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.rollout import RolloutEngine, Sampler
 from sapo_vl.strategies import clip_and_step, whole_weights
@@ -70,6 +71,8 @@ class SAPOModule(PolicyModule):
         gradient_clip_norm: largest gradient norm of an update; 0 turns clipping off.
         evaluation: name -> how answers are drawn in validation and test; greedy by default.
         rollout: the engine that draws responses.
+        correction: weighs tokens by policy over engine probability; for engines that compute or
+            round otherwise than training does.
         optimizer: made from the trainable parameters.
         lr_scheduler: stepped once an update.
         seed: of every draw in the run.
@@ -92,6 +95,7 @@ class SAPOModule(PolicyModule):
         gradient_clip_norm: float = 1.0,
         evaluation: dict[str, Sampling] | None = None,
         rollout: RolloutEngine = Sampler(),  # noqa: B008 (frozen)
+        correction: Correction | None = None,
         optimizer: OptimizerCallable = adamw,
         lr_scheduler: LRSchedulerCallable = constant_lr,
         seed: int = 0,
@@ -108,7 +112,7 @@ class SAPOModule(PolicyModule):
             verifier_pool,
             samples_per_task,
         )
-        _check(sampling, updates_per_iteration)
+        check_training(sampling, updates_per_iteration)
         self.automatic_optimization = False
         self.objective = objective
         self.sampling = sampling
@@ -118,6 +122,7 @@ class SAPOModule(PolicyModule):
         self.advantage_std: Std = advantage_std
         self.truncated = truncated
         self.gradient_clip_norm = gradient_clip_norm
+        self.correction = correction
 
     @override
     def on_fit_start(self) -> None:
@@ -153,9 +158,12 @@ class SAPOModule(PolicyModule):
         with _clock(seconds, "old_logp"):
             scored_B = informative_groups(got.reward_PG).repeat_interleave(got.rollout.group_size)
             old_logp_BT = scorer.old_logp(scored_B)
+        weight_BT = None
+        if self.correction is not None:
+            weight_BT = self.correction(old_logp_BT, got.rollout.logp_BT, got.rollout.mask_BT)
         with _clock(seconds, "update"):
             updates = [
-                self._update(scorer, old_logp_BT, advantage_PG, prompts)
+                self._update(scorer, old_logp_BT, weight_BT, advantage_PG, prompts)
                 for prompts in deal_prompts(
                     [p.task for p in got.batch.prompts], self.updates_per_iteration
                 )
@@ -169,6 +177,7 @@ class SAPOModule(PolicyModule):
             advantage_PG=advantage_PG,
             old_logp_BT=old_logp_BT,
             scored_BT=got.rollout.mask_BT & scored_B[:, None],
+            weight_BT=weight_BT,
             updates=tuple(updates),
             replaced=got.replaced,
             extra=got.extra,
@@ -196,6 +205,7 @@ class SAPOModule(PolicyModule):
         self,
         scorer: RolloutScorer,
         old_logp_BT: Tensor,
+        weight_BT: Tensor | None,
         advantage_PG: Tensor,
         prompts: list[int],
     ) -> UpdateOutput:
@@ -217,6 +227,7 @@ class SAPOModule(PolicyModule):
                     advantage_B[part],
                     mask_NT,
                     denominator=denominator,
+                    weight_BT=None if weight_BT is None else weight_BT[part, :t],
                 )
                 self.manual_backward(out.loss if counts else out.loss * 0)
             if not counts:
@@ -268,25 +279,3 @@ def _clock(seconds: dict[str, float], name: str) -> Iterator[None]:
     start = time.perf_counter()
     yield
     seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start
-
-
-def _check(sampling: Sampling, updates_per_iteration: int) -> None:
-    if sampling.group_size < 2:
-        raise ValueError(
-            "model.sampling.group_size is 1: a response is judged against its group, so every "
-            "advantage would be 0; use 2 or more (8 or 16 are usual)"
-        )
-    if sampling.top_p != 1 or sampling.top_k != 0 or sampling.presence_penalty != 0:
-        raise ValueError(
-            "model.sampling: top_p must be 1, top_k 0 and presence_penalty 0 in training; another "
-            "distribution has other probabilities than the ones that are trained, and the ratios "
-            "would be biased"
-        )
-    if sampling.temperature == 0:
-        raise ValueError(
-            "model.sampling.temperature is 0: greedy responses of a group are all the same"
-        )
-    if updates_per_iteration < 1:
-        raise ValueError(
-            f"model.updates_per_iteration is {updates_per_iteration}; it must be at least 1"
-        )

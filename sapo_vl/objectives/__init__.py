@@ -1,7 +1,17 @@
 """Losses over sampled responses; all are called alike, see ``Objective``."""
 
+from sapo_vl.objectives.correction import Correction, MaskedWeights, TruncatedWeights
 from sapo_vl.objectives.grpo import GRPO
+from sapo_vl.objectives.gspo import GSPO
 from sapo_vl.objectives.objective import Objective
 from sapo_vl.objectives.sapo import SAPO
 
-__all__ = ["GRPO", "SAPO", "Objective"]
+__all__ = [
+    "GRPO",
+    "GSPO",
+    "SAPO",
+    "Correction",
+    "MaskedWeights",
+    "Objective",
+    "TruncatedWeights",
+]

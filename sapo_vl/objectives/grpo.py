@@ -8,7 +8,7 @@ from torch import Tensor
 
 from sapo_vl.objectives.aggregation import sequence_mean
 from sapo_vl.objectives.gate import clip_gate, gate_stats, gated_surrogate, masked_log_ratio
-from sapo_vl.objectives.objective import check_shapes
+from sapo_vl.objectives.objective import check_shapes, weighted
 from sapo_vl.types import LossOutput
 
 
@@ -40,6 +40,7 @@ class GRPO:
         mask_BT: Tensor,
         *,
         denominator: float | Tensor | None = None,
+        weight_BT: Tensor | None = None,
     ) -> LossOutput:
         """Negated clipped objective, sequence mean, mean over B (the paper's unified view).
 
@@ -50,16 +51,16 @@ class GRPO:
         bool [B, T]; computed in float32 at least. Log-ratios act as clamped to +-20 (no gradient
         beyond); masked places may hold anything, nan included. ``stats["gate_BT"]`` is 1 where the
         surrogate still has a slope in r, else 0. ``denominator``: responses in the whole update,
-        None for B.
+        None for B. ``weight_BT``: what each token's term counts, float [B, T], None for 1.
 
         Raises:
             ValueError: shapes do not fit together, or ``denominator`` is not above 0.
         """
-        check_shapes(logp_BT, old_logp_BT, advantage_B, mask_BT)
+        check_shapes(logp_BT, old_logp_BT, advantage_B, mask_BT, weight_BT)
         log_ratio_BT = masked_log_ratio(logp_BT, old_logp_BT, mask_BT)
         advantage_B1 = advantage_B.detach().to(log_ratio_BT.dtype).unsqueeze(1)
 
         gate = clip_gate(log_ratio_BT, advantage_B1, self.clip_low, self.clip_high)
         token_BT = gated_surrogate(gate, log_ratio_BT) * advantage_B1
-        loss = -sequence_mean(token_BT, mask_BT, denominator)
+        loss = -sequence_mean(weighted(token_BT, weight_BT, mask_BT), mask_BT, denominator)
         return LossOutput(loss=loss, stats=gate_stats(gate, log_ratio_BT, mask_BT))

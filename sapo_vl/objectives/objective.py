@@ -21,6 +21,7 @@ class Objective(Protocol):
         mask_BT: Tensor,
         *,
         denominator: float | Tensor | None = None,
+        weight_BT: Tensor | None = None,
     ) -> LossOutput:
         """Return the loss to be minimised and the per-token statistics.
 
@@ -31,16 +32,22 @@ class Objective(Protocol):
             mask_BT: true on response tokens, bool (or 0/1) [B, T].
             denominator: number of responses in the whole update, over all micro-batches and ranks;
                 None: B.
+            weight_BT: what each token's term counts, float [B, T], without gradient (see
+                ``correction.py``); None: 1.
         """
         ...
 
 
 def check_shapes(
-    logp_BT: Tensor, old_logp_BT: Tensor, advantage_B: Tensor, mask_BT: Tensor
+    logp_BT: Tensor,
+    old_logp_BT: Tensor,
+    advantage_B: Tensor,
+    mask_BT: Tensor,
+    weight_BT: Tensor | None = None,
 ) -> None:
     """Refuse shapes that would broadcast into a wrong loss silently.
 
-    Shapes: three tensors [B, T] and one [B], any dtype.
+    Shapes: three or four tensors [B, T] and one [B], any dtype.
 
     Raises:
         ValueError: a shape differs; the message names the argument.
@@ -51,9 +58,20 @@ def check_shapes(
         ("old_logp_BT", old_logp_BT, logp_BT.shape),
         ("mask_BT", mask_BT, logp_BT.shape),
         ("advantage_B", advantage_B, logp_BT.shape[:1]),
+        ("weight_BT", weight_BT, logp_BT.shape),
     ):
-        if tensor.shape != shape:
+        if tensor is not None and tensor.shape != shape:
             raise ValueError(
                 f"{name} has shape {tuple(tensor.shape)}; with logp_BT of shape "
                 f"{tuple(logp_BT.shape)} it must be {tuple(shape)}"
             )
+
+
+def weighted(token_BT: Tensor, weight_BT: Tensor | None, mask_BT: Tensor) -> Tensor:
+    """Each token's term times its weight; masked places may hold anything.
+
+    Shapes: all [B, T]; out in ``token_BT``'s dtype.
+    """
+    if weight_BT is None:
+        return token_BT
+    return token_BT * weight_BT.detach().to(token_BT.dtype).masked_fill(~mask_BT.bool(), 0.0)

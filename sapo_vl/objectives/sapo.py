@@ -11,7 +11,7 @@ from torch import Tensor
 
 from sapo_vl.objectives.aggregation import sequence_mean
 from sapo_vl.objectives.gate import gate_stats, gated_surrogate, masked_log_ratio, sigmoid_gate
-from sapo_vl.objectives.objective import check_shapes
+from sapo_vl.objectives.objective import check_shapes, weighted
 from sapo_vl.types import LossOutput
 
 
@@ -50,6 +50,7 @@ class SAPO:
         mask_BT: Tensor,
         *,
         denominator: float | Tensor | None = None,
+        weight_BT: Tensor | None = None,
     ) -> LossOutput:
         """Negated objective of eq. 5: token gate times advantage, sequence mean, mean over B.
 
@@ -57,11 +58,12 @@ class SAPO:
         bool [B, T]; computed in float32 at least. The gradient flows to ``logp_BT`` alone and is
         eq. 7's, -A w r / (|y_i| denominator). Log-ratios act as clamped to +-20; masked places may
         hold anything, nan included. ``denominator``: responses in the whole update, None for B.
+        ``weight_BT``: what each token's term counts, float [B, T], None for 1.
 
         Raises:
             ValueError: shapes do not fit together, or ``denominator`` is not above 0.
         """
-        check_shapes(logp_BT, old_logp_BT, advantage_B, mask_BT)
+        check_shapes(logp_BT, old_logp_BT, advantage_B, mask_BT, weight_BT)
         log_ratio_BT = masked_log_ratio(logp_BT, old_logp_BT, mask_BT)
         advantage_B1 = advantage_B.detach().to(log_ratio_BT.dtype).unsqueeze(1)
         # Filled in the advantage's dtype: where(A > 0, tau_pos, tau_neg) would round to float32.
@@ -70,5 +72,5 @@ class SAPO:
 
         gate = sigmoid_gate(log_ratio_BT, tau_B1)
         token_BT = gated_surrogate(gate, log_ratio_BT) * advantage_B1
-        loss = -sequence_mean(token_BT, mask_BT, denominator)
+        loss = -sequence_mean(weighted(token_BT, weight_BT, mask_BT), mask_BT, denominator)
         return LossOutput(loss=loss, stats=gate_stats(gate, log_ratio_BT, mask_BT))

@@ -70,6 +70,7 @@ def run(log_ratio: list[list[float]], advantage: list[float], mask: list[list[in
         advantage_PG=torch.zeros(1, 2),
         old_logp_BT=zeros,
         scored_BT=mask_NT,
+        weight_BT=None,
         updates=tuple(updates),
         replaced=0,
         extra=0,

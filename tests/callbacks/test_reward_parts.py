@@ -38,6 +38,7 @@ def output(tasks: list[str], parts: list[dict[str, float]]) -> IterationOutput:
         advantage_PG=torch.zeros(len(tasks), 2),
         old_logp_BT=zeros,
         scored_BT=zeros.bool(),
+        weight_BT=None,
         updates=(),
         replaced=0,
         extra=0,

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sapo_vl.objectives import GRPO, SAPO
+from sapo_vl.objectives import GRPO, GSPO, SAPO
 
 trl = pytest.importorskip("trl", reason="TRL is not installed (pip install sapo-vl[bench])")
 # What our stand-in was written for; a newer TRL may read more of its trainer than this has.
@@ -27,7 +27,7 @@ class Accelerator(SimpleNamespace):
         return tensor
 
 
-def stand_in(loss_type: str, logp_BT: Tensor) -> SimpleNamespace:
+def stand_in(loss_type: str, logp_BT: Tensor, weighted: bool) -> SimpleNamespace:
     """The attributes _compute_loss reads, and log-probs that are ours instead of a model's."""
     return SimpleNamespace(
         _get_per_token_logps_and_entropies=lambda *_, **__: (
@@ -41,15 +41,15 @@ def stand_in(loss_type: str, logp_BT: Tensor) -> SimpleNamespace:
             delta=None,
             use_bias_correction_kl=False,
         ),
-        loss_type=loss_type,
-        importance_sampling_level="token",
+        loss_type="grpo" if loss_type == "gspo" else loss_type,
+        importance_sampling_level="sequence" if loss_type == "gspo" else "token",
         epsilon_low=0.2,
         epsilon_high=0.2,
         beta=0.0,
         top_entropy_quantile=1.0,
         off_policy_mask_threshold=None,
-        use_vllm=False,
-        vllm_importance_sampling_correction=False,
+        use_vllm=weighted,
+        vllm_importance_sampling_correction=weighted,
         aux_loss_enabled=False,
         current_gradient_accumulation_steps=1,
         model=SimpleNamespace(training=True),
@@ -60,7 +60,12 @@ def stand_in(loss_type: str, logp_BT: Tensor) -> SimpleNamespace:
 
 
 def trl_loss_and_gradient(
-    loss_type: str, logp_BT: Tensor, old_BT: Tensor, advantage_B: Tensor, mask_BT: Tensor
+    loss_type: str,
+    logp_BT: Tensor,
+    old_BT: Tensor,
+    advantage_B: Tensor,
+    mask_BT: Tensor,
+    weight_BT: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     from trl import GRPOTrainer
 
@@ -73,9 +78,11 @@ def trl_loss_and_gradient(
         "completion_mask": mask_BT.to(torch.long),
         "advantages": advantage_B,
         "old_per_token_logps": old_BT,
+        "importance_sampling_ratio": weight_BT,
     }
+    trainer = stand_in(loss_type, logp_BT, weighted=weight_BT is not None)
     try:
-        loss = GRPOTrainer._compute_loss(stand_in(loss_type, logp_BT), None, inputs)
+        loss = GRPOTrainer._compute_loss(trainer, None, inputs)
     except (AttributeError, KeyError) as error:
         if trl.__version__.startswith(KNOWN_VERSION):
             raise
@@ -84,9 +91,9 @@ def trl_loss_and_gradient(
     return loss.detach(), gradient_BT
 
 
-def our_loss_and_gradient(objective, logp_BT, old_BT, advantage_B, mask_BT):
+def our_loss_and_gradient(objective, logp_BT, old_BT, advantage_B, mask_BT, weight_BT=None):
     logp_BT = logp_BT.detach().clone().requires_grad_()
-    loss = objective(logp_BT, old_BT, advantage_B, mask_BT).loss
+    loss = objective(logp_BT, old_BT, advantage_B, mask_BT, weight_BT=weight_BT).loss
     (gradient_BT,) = torch.autograd.grad(loss, logp_BT)
     return loss.detach(), gradient_BT
 
@@ -123,7 +130,28 @@ def test_grpo_gradient_is_trls_and_the_loss_differs_by_mean_a(seed: int) -> None
     torch.testing.assert_close(loss, trl_loss + batch[2].mean(), rtol=1e-5, atol=1e-6)
 
 
-@pytest.mark.parametrize("loss_type", ["sapo", "grpo"])
+@pytest.mark.parametrize("seed", range(4))
+def test_gspo_gradient_is_trls_and_the_loss_differs_by_mean_a(seed: int) -> None:
+    batch = random_batch(seed)
+    trl_loss, trl_gradient_BT = trl_loss_and_gradient("gspo", *batch)
+    loss, gradient_BT = our_loss_and_gradient(GSPO(0.2, 0.2), *batch)
+    torch.testing.assert_close(gradient_BT, trl_gradient_BT, rtol=1e-5, atol=1e-7)
+    torch.testing.assert_close(loss, trl_loss + batch[2].mean(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss_type", "objective"), [("sapo", SAPO()), ("grpo", GRPO()), ("gspo", GSPO(0.2, 0.2))]
+)
+def test_corrected_gradient_is_trls(loss_type: str, objective) -> None:
+    """Weights for the engine's distribution multiply each token's term, as TRL's do."""
+    batch = random_batch(7)
+    weight_BT = 2 * torch.rand(batch[0].shape, generator=torch.Generator().manual_seed(0))
+    _, trl_gradient_BT = trl_loss_and_gradient(loss_type, *batch, weight_BT)
+    _, gradient_BT = our_loss_and_gradient(objective, *batch, weight_BT)
+    torch.testing.assert_close(gradient_BT, trl_gradient_BT, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss_type", ["sapo", "grpo", "gspo"])
 def test_the_comparison_can_fail(loss_type: str) -> None:
     """Guards the guard: TRL's gradient of one loss is not ours of the other."""
     batch = random_batch(0)
