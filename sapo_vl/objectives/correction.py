@@ -9,26 +9,26 @@ pi_old / mu on every token, bounded, since its variance grows with the length of
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
 from sapo_vl.objectives.gate import masked_log_ratio
 
 
-@runtime_checkable
-class Correction(Protocol):
+class Correction(ABC):
     """Token weights from the old policy's log-probs and the rollout engine's."""
 
+    @abstractmethod
     def __call__(self, old_logp_BT: Tensor, rollout_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:
         """Weights [B, T], float32, without gradient; 0 where masked."""
-        ...
 
 
 @dataclass(frozen=True)
-class TruncatedWeights:
+class TruncatedWeights(Correction):
     """min(pi_old / mu, most): tokens that the engine drew too rarely count more, up to a bound.
 
     Args:
@@ -45,6 +45,7 @@ class TruncatedWeights:
     def __post_init__(self) -> None:
         _check_most("TruncatedWeights", self.most)
 
+    @override
     def __call__(self, old_logp_BT: Tensor, rollout_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:
         """Weights [B, T], float32, without gradient; 0 where masked."""
         ratio_BT = _ratio(old_logp_BT, rollout_logp_BT, mask_BT, self.of_sequence)
@@ -52,7 +53,7 @@ class TruncatedWeights:
 
 
 @dataclass(frozen=True)
-class MaskedWeights:
+class MaskedWeights(Correction):
     """pi_old / mu where it lies within [least, most], else 0: what the engine drew is left out.
 
     Args:
@@ -74,6 +75,7 @@ class MaskedWeights:
         if not 0 <= self.least <= 1:
             raise ValueError(f"MaskedWeights: least is {self.least}; it must lie in [0, 1]")
 
+    @override
     def __call__(self, old_logp_BT: Tensor, rollout_logp_BT: Tensor, mask_BT: Tensor) -> Tensor:
         """Weights [B, T], float32, without gradient; 0 where masked."""
         ratio_BT = _ratio(old_logp_BT, rollout_logp_BT, mask_BT, self.of_sequence)
