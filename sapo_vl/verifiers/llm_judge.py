@@ -12,7 +12,8 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sapo_vl.types import ChecksReference, Prompt, Verdict, Verifier
+from sapo_vl.protocols import ChecksReference, Verifier
+from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.chat_endpoint import ChatEndpoint, EndpointError
 from sapo_vl.verifiers.extraction import after_thinking
 from sapo_vl.verifiers.json_answer import last_object
