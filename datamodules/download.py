@@ -12,6 +12,7 @@ from functools import partial
 from pathlib import Path
 from threading import Event
 from typing import Any, BinaryIO
+from urllib.parse import urlsplit
 
 from lightning.pytorch.utilities import rank_zero_warn
 from webdataset.gopen import Pipe, gopen, rewrite_url
@@ -47,7 +48,8 @@ def download(source: str, path: Path, cache: ShardCache, stop: Event) -> None:
         ShardFetchError: it can't be reached, broke once too often or is too large; or ``stop``.
     """
     path.unlink(missing_ok=True)  # of a process that was killed
-    url = None if source.startswith("pipe:") else _Url(source, path)
+    address = rewrite_url(source)  # gopen's GOPEN_REWRITE
+    url = _Url(address, path) if urlsplit(address).scheme in ("http", "https") else None
     for retry in range(cache.retries + 1):
         try:
             if url is not None:
@@ -76,7 +78,7 @@ class _Url:
         before, have, name = self._head, self._have(), displayed(self._source)
         if before is not None and have and have == before.total:
             return
-        command = curl_command(rewrite_url(self._source), before, have)
+        command = curl_command(self._source, before, have)
         connect = partial(Pipe, command, mode="rb", bufsize=_CHUNK)
         with closing(_pieces(self._source, connect, cache, stop)) as pieces:
             head, begun = read_head(pieces)

@@ -79,7 +79,7 @@ def read_head(pieces: Generator[bytes, None, None]) -> tuple[Head, bytes]:
 
 
 def _parse(text: str) -> Head:
-    first, *lines = text.splitlines()
+    first, *lines = text.splitlines() or [""]
     words = first.split()
     fields = (line.partition(":") for line in lines)
     return Head(
