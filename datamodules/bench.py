@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from statistics import median
@@ -92,7 +93,7 @@ def skip_speed(shards: str, processor: str, prompts: int) -> dict[str, float]:
     far, decoded = 1_000_000, 0
     # Other shares each time, as what was computed for one mixture is kept.
     found = [
-        _seconds(lambda s=share: next(iter(StreamSampler([s, 0.41], prompts, lambda: far, 0, 1))))
+        _seconds(partial(_find_place, share, prompts, far))
         for share in (0.22, 0.23, 0.37, 0.38, 0.39)
     ]
     seconds = {}
@@ -100,7 +101,7 @@ def skip_speed(shards: str, processor: str, prompts: int) -> dict[str, float]:
         times = []
         for _ in range(3):
             with counting_processor(reader.encoder.processor) as count:
-                times.append(_seconds(lambda s=start: next(_batches(reader, prompts, 0, s))))
+                times.append(_seconds(partial(_first_batch, reader, prompts, start)))
             decoded = max(decoded, count.images)
         seconds[start] = median(times)
     return {
@@ -173,6 +174,14 @@ def _batches(reader: TaskReader, prompts: int, workers: int, start: int = 0) -> 
         num_workers=workers,
     )
     return iter(loader)
+
+
+def _find_place(share: float, prompts: int, start: int) -> object:
+    return next(iter(StreamSampler([share, 0.41], prompts, lambda: start, 0, 1)))
+
+
+def _first_batch(reader: TaskReader, prompts: int, start: int) -> object:
+    return next(_batches(reader, prompts, 0, start))
 
 
 def _clock(batches: Iterator[Any], count: int) -> float:
