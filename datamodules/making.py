@@ -23,7 +23,7 @@ from datamodules.shard_writer import check_key, check_limits, encode_sample
 from datamodules.sources.catalogue import SourceSet
 from datamodules.sources.table import Item, Refusal
 from datamodules.spool import shuffled
-from sapo_vl.types import ChecksReference
+from sapo_vl.protocols import ChecksReference
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -14,7 +14,8 @@ from datamodules.encode import Encoder
 from datamodules.fields import SampleError, image_extension, is_mp4
 from datamodules.samples import read_sample
 from datamodules.stream import Item
-from sapo_vl.types import Skip, Verifier
+from sapo_vl.protocols import Verifier
+from sapo_vl.types import Skip
 
 
 class QuestionDataset(Dataset[Item]):

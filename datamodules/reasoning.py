@@ -32,7 +32,8 @@ from datamodules.stream import (
 )
 from datamodules.tasks import TaskConfig
 from datamodules.video import VideoLimits
-from sapo_vl.types import ChecksMachine, PromptBatch, Verifier
+from sapo_vl.protocols import ChecksMachine, Verifier
+from sapo_vl.types import PromptBatch
 
 
 class ReasoningDataModule(L.LightningDataModule):

@@ -1,6 +1,6 @@
 """Shards that are not plain local tars, made local once: http(s), ``pipe:`` and compressed ones.
 
-webdataset's gopen opens a source; its bytes go, unpacked, into a cache folder. After that it is a
+curl or webdataset's gopen open a source; its bytes go, unpacked, into a cache folder. Then it is a
 local shard like any other, and order, mixture and position stay pure functions of (seed, index).
 Streaming it with a replayed position would read everything before the position again at each
 resume, shuffle no further than its buffer, and let order and quotas depend on the workers.
@@ -13,21 +13,17 @@ import gzip
 import lzma
 import os
 import re
-import select
 import tarfile
-import time
 import zlib
 from collections.abc import Callable, Generator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 from threading import Event
-from typing import Any, BinaryIO
+from typing import Any
 from urllib.parse import urlsplit
 
-from lightning.pytorch.utilities import rank_zero_warn
-from webdataset.gopen import gopen
-
+from datamodules.download import displayed, download, write
 from datamodules.shard_cache import ShardCache, ShardFetchError, cached
 
 __all__ = ["ShardCache", "ShardFetchError", "compression", "is_remote", "make_local"]
@@ -46,24 +42,6 @@ _UNPACK: dict[str, Callable[..., Any]] = {
     "bzip2": bz2.open,
     "xz": lzma.open,
 }
-_CURL = {
-    3: "the URL is malformed",
-    6: "the host name is unknown",
-    7: "the connection was refused",
-    18: "the connection broke before all was there",
-    22: "the server answered with an error, such as 404 not found or 403 forbidden",
-    28: "the server did not answer in time",
-    56: "the connection broke before all was there",
-    60: "the server's certificate can't be checked",
-    92: "the connection broke before all was there",
-}
-# Trying again may help; that a server is busy (429, 5xx) webdataset's curl bears with by itself.
-_CURL_AGAIN = (6, 7, 18, 28, 52, 55, 56, 92)
-_PAUSE = 1.0  # seconds before the first retry, doubled for each one after
-
-
-class _BrokenError(ShardFetchError):
-    """A source broke in a way that may not last."""
 
 
 def is_remote(source: str) -> bool:
@@ -78,8 +56,8 @@ def is_remote(source: str) -> bool:
     scheme = (match[1] or match[2]).lower()
     if scheme not in _SCHEMES:
         raise ValueError(
-            f"shards of {scheme}:// are not read (in {_shown(source)}); name a command that writes"
-            f' the shard, like "pipe:COMMAND {scheme}://...", an http(s) URL or a path'
+            f"shards of {scheme}:// are not read (in {displayed(source)}); name a command that"
+            f' writes the shard, like "pipe:COMMAND {scheme}://...", an http(s) URL or a path'
         )
     return True
 
@@ -120,7 +98,7 @@ def _make_local(shard: str, remote: bool, cache: ShardCache, stop: Event) -> str
 
 
 def _fetch(source: str, cache: ShardCache, stop: Event) -> str:
-    shown = _shown(source)
+    shown = displayed(source)
     if source.startswith("pipe:"):
         name = (re.findall(r"[\w.-]+\.tar\b", source) or ["pipe"])[-1]
     else:
@@ -129,30 +107,17 @@ def _fetch(source: str, cache: ShardCache, stop: Event) -> str:
     def fill(path: Path) -> None:
         raw = path.with_name("raw.part")
         try:
-            _download(source, raw, cache, stop)
+            download(source, raw, cache, stop)
             if compression(raw) is None:
                 raw.replace(path)
             else:
-                _write(_unpacked(raw, shown), path, cache, shown, stop)
+                with closing(_unpacked(raw, shown)) as pieces:
+                    write(pieces, path, cache, shown, stop)
             _require_tar(path, shown)
         finally:
             raw.unlink(missing_ok=True)
 
     return cached(source, name, shown, cache, fill)
-
-
-def _download(source: str, path: Path, cache: ShardCache, stop: Event) -> None:
-    """Write what a source gives; one that breaks is begun again from its start."""
-    for retry in range(cache.retries + 1):
-        try:
-            pieces = _pieces(source, cache.stall_seconds, stop)
-            _write(pieces, path, cache, _shown(source), stop)
-            break
-        except _BrokenError as error:
-            if retry == cache.retries or stop.is_set():
-                raise
-            rank_zero_warn(f"{error}; trying again")
-            stop.wait(_PAUSE * 2**retry)
 
 
 def _unpack(path: str, cache: ShardCache, stop: Event) -> str:
@@ -162,79 +127,11 @@ def _unpack(path: str, cache: ShardCache, stop: Event) -> str:
     identity = f"{os.path.realpath(path)} {stat.st_size} {stat.st_mtime_ns}"
 
     def fill(plain: Path) -> None:
-        _write(_unpacked(Path(path), path), plain, cache, path, stop)
+        with closing(_unpacked(Path(path), path)) as pieces:
+            write(pieces, plain, cache, path, stop)
         _require_tar(plain, path)
 
     return cached(identity, os.path.basename(path), path, cache, fill)
-
-
-def _write(
-    pieces: Generator[bytes, None, None], path: Path, cache: ShardCache, shown: str, stop: Event
-) -> None:
-    size = 0
-    with open(path, "wb") as file, closing(pieces):
-        for piece in pieces:
-            if stop.is_set():
-                raise ShardFetchError(f"the shard {shown} is no longer wanted: another one failed")
-            size += len(piece)
-            if size > cache.max_shard_gb * 1e9:
-                raise ShardFetchError(
-                    f"the shard {shown} is larger than {cache.max_shard_gb:g} GB; split it, or"
-                    " raise data.shard_cache.max_shard_gb"
-                )
-            file.write(piece)
-
-
-def _pieces(source: str, stall_seconds: float, stop: Event) -> Generator[bytes, None, None]:
-    """The bytes of a URL or command, as webdataset opens it."""
-    try:
-        stream = gopen(source, "rb", bufsize=_CHUNK)
-    except (OSError, ValueError) as error:  # no curl here; or WDS_SECURE forbids commands
-        raise ShardFetchError(
-            f"webdataset can't open the shard {_shown(source)}: {error}; URLs need the program"
-            " curl, and pipe: must not be forbidden by WDS_SECURE"
-        ) from error
-    file: BinaryIO = getattr(stream, "stream", stream)
-    try:
-        while True:
-            deadline = time.monotonic() + stall_seconds
-            while not select.select([file], [], [], min(0.5, stall_seconds))[0]:
-                if time.monotonic() < deadline and not stop.is_set():
-                    continue
-                raise _BrokenError(
-                    f"the shard {_shown(source)} sent nothing for {stall_seconds:g} s; try again"
-                    " later, or raise data.shard_cache.stall_seconds"
-                )
-            piece = file.read1(_CHUNK)  # type: ignore[attr-defined]  # whatever is there
-            if not piece:
-                break
-            yield piece
-        status = stream.proc.wait() if hasattr(stream, "proc") else 0
-    finally:
-        _end(stream)
-    if status:
-        again = source.startswith("pipe:") or status in _CURL_AGAIN
-        raise (_BrokenError if again else ShardFetchError)(_failure(source, status))
-
-
-def _end(stream: Any) -> None:
-    """Close a stream; a command that still runs is ended, so that nothing waits for it."""
-    if hasattr(stream, "proc") and stream.proc.poll() is None:
-        stream.proc.kill()
-    with suppress(OSError):  # its exit status, which we judge ourselves
-        stream.close()
-
-
-def _failure(source: str, status: int) -> str:
-    if source.startswith("pipe:"):
-        return (
-            f"the command of the shard {_shown(source)} ended with exit status {status}; run it in"
-            " a shell to see why"
-        )
-    return (
-        f"the shard {_shown(source)} can't be fetched: {_CURL.get(status, 'curl failed')} (curl"
-        f" exit status {status}); check the URL with curl -fI, and whether it needs a login"
-    )
 
 
 def _unpacked(path: Path, shown: str) -> Generator[bytes, None, None]:
@@ -270,8 +167,3 @@ def _require_tar(path: Path, shown: str) -> None:
             f"the shard {shown} is no tar: {found}; check the URL or command, a page that"
             " asks for a login looks like this"
         ) from None
-
-
-def _shown(source: str) -> str:
-    """A source as messages and logs may show it: passwords and signatures of URLs left out."""
-    return re.sub(r"(https?://)(?:[^/\s@]*@)?([^\s?'\"]*)(?:\?[^\s'\"]*)?", r"\1\2", source)

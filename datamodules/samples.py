@@ -38,7 +38,8 @@ from typing import Any
 
 from datamodules.fields import SampleError, check_text, image_extension, load_json, load_media
 from datamodules.templates import PromptTemplate
-from sapo_vl.types import Prompt, Verifier
+from sapo_vl.protocols import Verifier
+from sapo_vl.types import Prompt
 
 __all__ = ["DEFAULT_TEMPLATE", "SampleError", "image_extension", "read_sample"]
 

@@ -39,7 +39,9 @@ class ShardCache:
             that a running process uses; null keeps all.
         stall_seconds: a source that sends nothing for so long is given up.
         parallel: shards fetched at a time.
-        retries: how often a connection or command that broke is begun again.
+        retries: how often a connection or command that broke is tried again. A connection goes on
+            where it broke if the server takes ranges and says by a strong ETag, or Last-Modified,
+            that the file is still the same; else it begins anew, as commands do.
     """
 
     folder: str = "~/.cache/sapo_vl/shards"

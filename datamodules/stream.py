@@ -23,7 +23,8 @@ from datamodules.samples import read_sample
 from datamodules.shard_index import ShardIndex, expand_shards
 from datamodules.tasks import TaskConfig
 from datamodules.transfer import pack
-from sapo_vl.types import ChecksReference, Prompt, PromptBatch, PromptInputs, Skip
+from sapo_vl.protocols import ChecksReference
+from sapo_vl.types import Prompt, PromptBatch, PromptInputs, Skip
 
 MAX_ATTEMPTS = 50  # samples in a row that cannot be used, before a run is ended
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from datamodules.samples import DEFAULT_TEMPLATE
 from datamodules.templates import PromptTemplate
-from sapo_vl.types import AnswerMetric, Verifier
+from sapo_vl.protocols import AnswerMetric, Verifier
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal
 
 if TYPE_CHECKING:  # for annotations: a verifier's worker process need not load torch
     import torch
     from torch import Tensor
+
+    from sapo_vl.protocols import AnswerMetric, Verifier
 
 # Why a sample may be left out of a stream; each is logged as data/skipped_<why>, on every rank.
 SKIP_REASONS = (
@@ -47,45 +49,6 @@ class Verdict:
     status: VerdictStatus = "ok"
     reason: str = ""  # one sentence for a person
     parts: Mapping[str, float] = field(default_factory=dict)  # breakdown when several are combined
-
-
-@runtime_checkable
-class Verifier(Protocol):
-    """A rule that scores one response: training reward and benchmark scorer alike."""
-
-    def __call__(self, prompt: Prompt, response: str) -> Verdict:
-        """Score ``response`` (the decoded text, without the end-of-turn token)."""
-
-
-@runtime_checkable
-class ChecksReference(Protocol):
-    """A verifier that can say beforehand that a prompt's reference is of no use to it."""
-
-    def check_reference(self, prompt: Prompt) -> str | None:
-        """Return what is wrong with the reference, in a sentence; None: nothing."""
-
-
-@runtime_checkable
-class AnswerMetric(Protocol):
-    """What a task is scored by in evaluation: a torchmetrics Metric over answers."""
-
-    def update(self, answers: Sequence[Answers] | Tensor) -> None:
-        """Add the judged answers to some prompts, or a [P, N] tensor of scores."""
-
-    def compute(self) -> dict[str, Any]:
-        """Score everything that was added on any rank."""
-
-
-@runtime_checkable
-class ChecksMachine(Protocol):
-    """A verifier that needs something of the machine and can tell before a run whether it is there.
-
-    Raises an error that says what is missing; returns nothing where all is well.
-    """
-
-    def check_machine(self) -> None:
-        """Raise where the machine lacks what the verifier needs."""
-        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,7 +22,10 @@ else
   fi
 fi
 
-if ! "$PYTHON" scripts/requirements.py "$EXTRAS"; then
+missing=0
+"$PYTHON" scripts/requirements.py "$EXTRAS" || missing=$?
+[ "$missing" != 2 ] || exit 2
+if [ "$missing" != 0 ]; then
   echo "installing sapo_vl[$EXTRAS] (several GB with PyTorch; once)"
   "$PYTHON" -m pip install --disable-pip-version-check -e ".[$EXTRAS]"
 fi

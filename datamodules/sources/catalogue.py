@@ -5,19 +5,16 @@ from __future__ import annotations
 import glob
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 from datamodules.sources import conversations, easy_vqa, figures, table
 from datamodules.sources.described import AnswerForm, Columns, TableSet
 from datamodules.sources.public import PUBLIC_SETS
 from datamodules.sources.scene import SIDE
-from datamodules.sources.table import Item, Refusal
-
-Samples = Iterable[Mapping[str, Any]]
+from datamodules.sources.table import Item
 
 _ENDINGS = {
     "folder": ("jsonl", "json"),
@@ -75,16 +72,6 @@ class SourceSet:
     request: Request | None = None  # what was asked for
 
 
-def shard_sets(source: str, request: Request) -> Iterator[tuple[str, Samples]]:
-    """Give the shard name and the samples of each set of shards that a source makes.
-
-    Raises:
-        ValueError: an unknown source, a request it can't fill, or (while the samples are read) a
-            row that can't be used.
-    """
-    return ((f"{one.name}-{one.split}", _strict(one)) for one in source_sets(source, request))
-
-
 def source_sets(source: str, request: Request) -> Iterator[SourceSet]:
     """Give each set of shards that a source makes.
 
@@ -94,14 +81,6 @@ def source_sets(source: str, request: Request) -> Iterator[SourceSet]:
     if source not in SOURCES:
         raise ValueError(f"no source is called {source!r}; there are {', '.join(SOURCES)}")
     return SOURCES[source](request)
-
-
-def _strict(made: SourceSet) -> Iterator[Mapping[str, Any]]:
-    for item in made.items(0):
-        if not isinstance(item, Refusal):
-            yield item
-        elif not item.always:
-            raise ValueError(str(item))
 
 
 def _figures(request: Request) -> Iterator[SourceSet]:

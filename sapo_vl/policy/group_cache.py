@@ -41,7 +41,8 @@ class GroupCache:
         prompt_B: int64; the prompt of each row.
         max_tokens: most tokens a response will have.
 
-    Every row must have the same number of tokens; rows that have ended are dropped.
+    Every row must have the same number of tokens; rows that have ended are dropped. Under autocast
+    keys and values are held in its dtype, which other implementations cast them to at every use.
     """
 
     def __init__(self, prompts: Any, mask_PS: Tensor, prompt_B: Tensor, max_tokens: int) -> None:
@@ -52,7 +53,9 @@ class GroupCache:
         rows = len(prompt_B)
         self._layers = [
             _Layer(keys, values, _no_tokens(keys, rows), _no_tokens(values, rows))
-            for keys, values in ((layer.keys, layer.values) for layer in prompts.layers)
+            for keys, values in (
+                (_as_computed(layer.keys), _as_computed(layer.values)) for layer in prompts.layers
+            )
         ]
         self._number_slots()
 
@@ -126,31 +129,37 @@ class GroupCache:
     def attend(self, query_BQD: Tensor, layer_idx: int, scaling: float) -> Tensor:
         """Attention of each row's query (Q = H * R heads) over its prompt and its own tokens.
 
-        Softmax in float32, over both together. Returns [B, Q, D].
+        The softmax is over both together. Half precision is treated as in SDPA's kernels, which
+        scoring runs: scores and sums are float32, only the weights are rounded, before they are
+        divided by their sum. Returns [B, Q, D] in the dtype of the values.
         """
         layer, (rows, _, d) = self._layers[layer_idx], query_BQD.shape
         heads = layer.prompt_key_PHSD.shape[1]
-        query_BHRD = query_BQD.view(rows, heads, -1, d)
+        query_BHRD = query_BQD.view(rows, heads, -1, d).to(layer.key_BHTD.dtype)
         key = layer.key_BHTD[:rows, :, : self.tokens + 1]
         value = layer.value_BHTD[:rows, :, : self.tokens + 1]
-        over_prompt = self._over_prompt(query_BHRD, layer.prompt_key_PHSD)
-        over_own = query_BHRD @ key.transpose(-1, -2)
-        scores = torch.cat([over_prompt, over_own], dim=-1).float() * scaling
-        share = scores.softmax(-1).to(query_BQD.dtype)
-        s = over_prompt.shape[-1]
-        out = self._from_prompt(share[..., :s], layer.prompt_value_PHSD) + share[..., s:] @ value
-        return out.view(rows, -1, d)
+        with torch.autocast(query_BQD.device.type, enabled=False):
+            over_prompt = self._over_prompt(query_BHRD, layer.prompt_key_PHSD)
+            over_own = _product(query_BHRD, key.transpose(-1, -2))
+            scores = torch.cat([over_prompt, over_own], dim=-1).mul_(scaling)
+            scores = scores.sub_(scores.amax(-1, keepdim=True)).exp_()
+            weight, s = scores.to(value.dtype), over_prompt.shape[-1]
+            out = self._from_prompt(weight[..., :s], layer.prompt_value_PHSD)
+            out = (out + _product(weight[..., s:], value)) / scores.sum(-1, keepdim=True)
+        return out.to(value.dtype).view(rows, -1, d)
 
     def _over_prompt(self, query_BHRD: Tensor, key_PHSD: Tensor) -> Tensor:
         """Scores of each row's queries over its prompt [B, H, R, S], -inf on padding."""
-        scores = self._by_prompt(query_BHRD) @ key_PHSD.transpose(-1, -2)
+        scores = _product(self._by_prompt(query_BHRD), key_PHSD.transpose(-1, -2))
         if self._padding_P11S is not None:
             scores = scores.masked_fill(self._padding_P11S, -torch.inf)
         return self._by_row(scores, query_BHRD.shape[2])
 
-    def _from_prompt(self, share_BHRS: Tensor, value_PHSD: Tensor) -> Tensor:
+    def _from_prompt(self, weight_BHRS: Tensor, value_PHSD: Tensor) -> Tensor:
         """Sum of the prompt's values with these weights, [B, H, R, D]."""
-        return self._by_row(self._by_prompt(share_BHRS) @ value_PHSD, share_BHRS.shape[2])
+        return self._by_row(
+            _product(self._by_prompt(weight_BHRS), value_PHSD), weight_BHRS.shape[2]
+        )
 
     def _by_prompt(self, rows_BHRX: Tensor) -> Tensor:
         """Rows of a prompt side by side: [P, H, W * R, X], zeros in empty places."""
@@ -166,6 +175,20 @@ class GroupCache:
         prompts, heads, _, x = grouped_PHWX.shape
         slots = grouped_PHWX.view(prompts, heads, self._width, r, x).transpose(1, 2)
         return slots.reshape(prompts * self._width, heads, r, x)[self._slot_B]
+
+
+def _as_computed(x: Tensor) -> Tensor:
+    """In the dtype of autocast, where it is on."""
+    device = x.device.type
+    return x.to(torch.get_autocast_dtype(device)) if torch.is_autocast_enabled(device) else x
+
+
+def _product(a: Tensor, b: Tensor) -> Tensor:
+    """``a @ b`` of [X, H, n, k] and [X, H, k, m], in float32 also where both are half precision."""
+    if a.dtype == torch.float32 or not a.is_cuda:  # only there a product takes an ``out_dtype``
+        return a.float() @ b.float()
+    product = torch.bmm(a.flatten(0, 1), b.flatten(0, 1), out_dtype=torch.float32)
+    return product.unflatten(0, a.shape[:2])
 
 
 def _no_tokens(prompt_PHSD: Tensor, rows: int) -> Tensor:

@@ -6,12 +6,14 @@ Shape letters: P prompts, G group size, B = P * G rows, T response tokens, V voc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 
 from sapo_vl.policy import Policy
+from sapo_vl.policy.autocast import weights_cast_once
 from sapo_vl.policy.decoding import Decoder
 from sapo_vl.policy.head import entropy
 from sapo_vl.rollout.draws import Seed, penalised, pick, restrict, uniform_draws
@@ -28,10 +30,14 @@ class Sampler:
         max_rows: most responses decoded at a time.
         max_tokens: most tokens whose keys and values are held at a time, counting each prompt at
             the longest one's length and each response at ``max_new_tokens``. 0: no such limit.
+        cast_once: under mixed precision (``precision: bf16-mixed`` without DeepSpeed) keep the
+            half-precision copy of the weights for the time of a rollout: half as much memory again
+            as the weights take. Without it every token casts them anew; the numbers are the same.
     """
 
     max_rows: int = 256
     max_tokens: int = 0
+    cast_once: bool = True
 
     def __call__(
         self, policy: Policy, batch: PromptBatch, sampling: Sampling, seed: Seed
@@ -44,7 +50,8 @@ class Sampler:
         was_training = policy.training
         policy.eval()
         try:
-            with torch.no_grad():
+            kept = weights_cast_once(policy, policy.device) if self.cast_once else nullcontext()
+            with torch.no_grad(), kept:
                 return self._sample(policy, batch, sampling, seed)
         finally:
             policy.train(was_training)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.edit_distance import edit_distance
+from sapo_vl.verifiers.edit_distance import similarity
 from sapo_vl.verifiers.extraction import Form, check_form
 from sapo_vl.verifiers.opening import answer_or_verdict
+from sapo_vl.verifiers.references import all_references, unusable_answers
 
 MAX_CHARS = 1000  # of a reference; nobody reads more than a paragraph out of a picture
 
@@ -46,7 +47,10 @@ class AnlsVerifier:
         answer = answer_or_verdict(self, prompt, response)
         if isinstance(answer, Verdict):
             return answer
-        scores = {text: similarity(answer, text, self.threshold) for text in _references(prompt)}
+        key = _key(answer)
+        scores = {
+            text: similarity(key, _key(text), self.threshold) for text in all_references(prompt)
+        }
         nearest = max(scores, key=lambda text: scores[text])
         shown = answer[:MAX_CHARS]
         reason = f"{shown!r} is {scores[nearest]:.3g} similar to {nearest!r}"
@@ -54,30 +58,15 @@ class AnlsVerifier:
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""
-        answers = prompt.meta.get("answers", [])
-        if not isinstance(answers, list | tuple) or not all(isinstance(a, str) for a in answers):
-            return "meta['answers'] must be a list of strings"
-        if not all(_key(text) for text in _references(prompt)):
+        problem = unusable_answers(prompt)
+        if problem is not None:
+            return problem
+        if not all(_key(text) for text in all_references(prompt)):
             return "a reference is empty"
-        if any(len(text) > MAX_CHARS for text in _references(prompt)):
+        if any(len(text) > MAX_CHARS for text in all_references(prompt)):
             return f"a reference has more than {MAX_CHARS} characters"
         return None
 
 
-def similarity(answer: str, reference: str, threshold: float = 0.5) -> float:
-    """Return 1 - edits / length of the longer text, 0 from ``threshold`` of edits on."""
-    one, other = _key(answer), _key(reference)
-    longer, shorter = max(len(one), len(other)), min(len(one), len(other))
-    # The lengths alone decide where one text is much longer, so long garbage costs nothing.
-    if not longer or (longer - shorter) / longer >= threshold:
-        return float(one == other)
-    distance = edit_distance(one, other) / longer
-    return 1 - distance if distance < threshold else 0.0
-
-
 def _key(text: str) -> str:
     return " ".join(text.casefold().split())
-
-
-def _references(prompt: Prompt) -> list[str]:
-    return [prompt.reference, *prompt.meta.get("answers", [])]

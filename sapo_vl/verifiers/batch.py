@@ -15,7 +15,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sapo_vl.types import Verdict, Verifier
+from sapo_vl.protocols import Verifier
+from sapo_vl.types import Verdict
 from sapo_vl.verifiers import FORMS, VERIFIERS, VerifierPool
 from sapo_vl.verifiers.records import as_prompt, read_records
 from sapo_vl.verifiers.sandbox import SandboxError

@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sapo_vl.types import Prompt, Verifier
+from sapo_vl.protocols import Verifier
+from sapo_vl.types import Prompt
 from sapo_vl.verifiers import (
     BoxVerifier,
     GridVerifier,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from sapo_vl.types import ChecksReference, Prompt, Verdict, Verifier
+from sapo_vl.protocols import ChecksReference, Verifier
+from sapo_vl.types import Prompt, Verdict
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.choice_reading import read_choice
-from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
+from sapo_vl.verifiers.extraction import Form, check_form
+from sapo_vl.verifiers.opening import answer_or_verdict
 from sapo_vl.verifiers.plain import MAX_CHARS
 
 
@@ -39,12 +40,9 @@ class ChoiceVerifier:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        answer = extract_answer(response, self.form, self.thinking)
-        if answer is None:
-            return Verdict(score=0.0, status="no_answer", reason=f"no answer of form {self.form}")
+        answer = answer_or_verdict(self, prompt, response)
+        if isinstance(answer, Verdict):
+            return answer
         options = self._options(prompt)
         named, wanted = read_choice(answer, options), read_choice(prompt.reference, options)
         shown = answer[:MAX_CHARS]

@@ -6,13 +6,10 @@ from dataclasses import dataclass, field
 
 from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.code_answer import last_block
-from sapo_vl.verifiers.code_run import run_tests
-from sapo_vl.verifiers.code_tests import read_tests
+from sapo_vl.verifiers.code_run import score_code
+from sapo_vl.verifiers.code_tests import tests_or_verdict, unusable_tests
 from sapo_vl.verifiers.extraction import after_thinking
 from sapo_vl.verifiers.sandbox import Sandbox
-
-MAX_CODE = 100_000  # characters
-_MAX_SHOWN = 2000
 
 
 @dataclass(frozen=True)
@@ -53,30 +50,21 @@ class CodeVerifier:
         Raises:
             SandboxError: the configured isolation cannot be had; that is no fault of the response.
         """
-        try:
-            tests = read_tests(prompt)
-        except ValueError as error:
-            return Verdict(score=0.0, status="unparsable_reference", reason=str(error))
+        tests = tests_or_verdict(prompt)
+        if isinstance(tests, Verdict):
+            return tests
         text = after_thinking(response, self.thinking)
         code = last_block(text) if text is not None else None
         if code is None or not code.strip():
             return Verdict(score=0.0, status="no_answer", reason="no complete block of code")
-        shown = code[:_MAX_SHOWN]
-        if len(code) > MAX_CODE:
-            reason = f"the code has {len(code)} characters, over {MAX_CODE}"
-            return Verdict(score=0.0, extracted=shown, reason=reason)
-        passed = run_tests(
+        return score_code(
             code,
             tests,
             self.sandbox,
             rel_tol=self.rel_tol,
-            run_all=self.fraction,
+            fraction=self.fraction,
             total_seconds=self.total_seconds,
         )
-        share = passed.count / passed.of
-        score = share if self.fraction else float(share == 1)
-        reason = f"{passed.count} of {passed.of} tests pass; {passed.reason}"
-        return Verdict(score=score, extracted=shown, reason=reason)
 
     def check_machine(self) -> None:
         """Run nothing in the sandbox, to see before a run that it can be had.
@@ -92,8 +80,4 @@ class CodeVerifier:
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the tests unusable; None where they are fine."""
-        try:
-            read_tests(prompt)
-        except ValueError as error:
-            return str(error)
-        return None
+        return unusable_tests(prompt)

@@ -1,14 +1,17 @@
-"""Runs a solution through the tests of its task and counts what passes."""
+"""Runs a solution through the tests of its task, and scores it by what passes."""
 
 from __future__ import annotations
 
 import time
 from dataclasses import dataclass, replace
 
+from sapo_vl.types import Verdict
 from sapo_vl.verifiers.code_compare import same_output, same_result
 from sapo_vl.verifiers.code_tests import CodeTests
 from sapo_vl.verifiers.sandbox import Sandbox
 
+_MAX_CODE = 100_000  # characters
+_MAX_SHOWN = 2000
 _MAX_REASON = 200
 
 
@@ -19,6 +22,31 @@ class Passed:
     count: int
     of: int
     reason: str
+
+
+def score_code(
+    code: str,
+    tests: CodeTests,
+    sandbox: Sandbox,
+    *,
+    rel_tol: float,
+    fraction: bool,
+    total_seconds: float,
+) -> Verdict:
+    """Score ``code`` 1 where every test passes, else 0, or with ``fraction`` the share that does.
+
+    The other arguments, and the error raised, are those of `run_tests`.
+    """
+    shown = code[:_MAX_SHOWN]
+    if len(code) > _MAX_CODE:
+        reason = f"the code has {len(code)} characters, over {_MAX_CODE}"
+        return Verdict(score=0.0, extracted=shown, reason=reason)
+    passed = run_tests(
+        code, tests, sandbox, rel_tol=rel_tol, run_all=fraction, total_seconds=total_seconds
+    )
+    score = passed.count / passed.of if fraction else float(passed.count == passed.of)
+    reason = f"{passed.count} of {passed.of} tests pass; {passed.reason}"
+    return Verdict(score=score, extracted=shown, reason=reason)
 
 
 def run_tests(

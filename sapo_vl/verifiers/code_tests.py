@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sapo_vl.types import Prompt
+from sapo_vl.types import Prompt, Verdict
 
 _LONG_INTEGER = 4000  # digits; Python refuses to read longer ones
 
@@ -44,6 +44,20 @@ def read_tests(prompt: Prompt) -> CodeTests:
         for text in (*"\n".join(tests.inputs).split("\n"), *tests.outputs):
             read_json(text)
     return tests
+
+
+def tests_or_verdict(prompt: Prompt) -> CodeTests | Verdict:
+    """Return the tests of a prompt, or the verdict that says why there are none."""
+    try:
+        return read_tests(prompt)
+    except ValueError as error:
+        return Verdict(score=0.0, status="unparsable_reference", reason=str(error))
+
+
+def unusable_tests(prompt: Prompt) -> str | None:
+    """Say what makes the tests of a prompt unusable; None where they are fine."""
+    tests = tests_or_verdict(prompt)
+    return tests.reason if isinstance(tests, Verdict) else None
 
 
 def read_json(text: str) -> Any:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sapo_vl.types import ChecksMachine, ChecksReference, Prompt, Verdict, VerdictStatus, Verifier
+from sapo_vl.protocols import ChecksMachine, ChecksReference, Verifier
+from sapo_vl.types import Prompt, Verdict, VerdictStatus
 from sapo_vl.verifiers.opening import LimitsItself
 
 # What the whole reports where its parts disagree: what needs looking at comes first.

@@ -1,4 +1,4 @@
-"""Levenshtein distance in time linear in one text, by the bits of one large integer."""
+"""Levenshtein distance in time linear in one text, and the similarity it gives."""
 
 from __future__ import annotations
 
@@ -25,3 +25,16 @@ def edit_distance(left: str, right: str) -> int:
         grows, shrinks = ((grows << 1) | 1) & full, (shrinks << 1) & full
         up, down = shrinks | (full & ~(diagonal | grows)), grows & diagonal
     return distance
+
+
+def similarity(left: str, right: str, threshold: float) -> float:
+    """Return 1 - edits / length of the longer text, 0 from ``threshold`` of edits on (ANLS).
+
+    Texts are compared as they are: what does not count (case, blanks) is for the caller to fold.
+    """
+    longer, shorter = max(len(left), len(right)), min(len(left), len(right))
+    # The lengths alone decide where one text is much longer, so long garbage costs nothing.
+    if not longer or (longer - shorter) / longer >= threshold:
+        return float(left == right)
+    share = edit_distance(left, right) / longer
+    return 1 - share if share < threshold else 0.0

@@ -12,10 +12,13 @@ import re
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sapo_vl.types import ChecksReference, Prompt, Verdict, Verifier
+from sapo_vl.protocols import ChecksReference, Verifier
+from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.chat_endpoint import ChatEndpoint, EndpointError
 from sapo_vl.verifiers.extraction import after_thinking
 from sapo_vl.verifiers.json_answer import last_object
+from sapo_vl.verifiers.opening import reference_verdict
+from sapo_vl.verifiers.references import empty_reference
 
 _MAX_CHARS = 20_000  # of a response; longer ones are judged by their end, where the answer stands
 _MAX_SHOWN = 300
@@ -57,9 +60,9 @@ class LLMJudge:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
+        unusable = reference_verdict(self, prompt)
+        if unusable is not None:
+            return unusable
         text = _judged_text(response, self.thinking)
         if text is None:
             return Verdict(score=0.0, status="no_answer", reason="the response has no answer")
@@ -76,7 +79,7 @@ class LLMJudge:
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""
-        return None if prompt.reference.strip() else "the reference is empty"
+        return empty_reference(prompt)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from math_verify.errors import TimeoutException
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
+from sapo_vl.verifiers.extraction import Form, check_form
 from sapo_vl.verifiers.math_equal import alarm_seconds, is_literal, math_equal, parse_math
 from sapo_vl.verifiers.math_normal import normalise_math, squeeze
 from sapo_vl.verifiers.math_phrases import opposed
+from sapo_vl.verifiers.opening import answer_or_verdict
 from sapo_vl.verifiers.plain import MAX_CHARS
 
 _MAX_SHOWN = 300
@@ -55,12 +56,9 @@ class MathVerifier:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        answer = extract_answer(response, self.form, self.thinking)
-        if answer is None:
-            return Verdict(score=0.0, status="no_answer", reason=f"no answer of form {self.form}")
+        answer = answer_or_verdict(self, prompt, response)
+        if isinstance(answer, Verdict):
+            return answer
         shown = answer[:_MAX_SHOWN]
         try:
             right = self._equal(answer, prompt.reference)

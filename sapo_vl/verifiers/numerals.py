@@ -6,7 +6,7 @@ import re
 from fractions import Fraction
 from functools import lru_cache
 
-from sapo_vl.verifiers.numerals_chinese import chinese_numbers
+from sapo_vl.verifiers.numerals_chinese import MYRIADS, chinese_numbers
 from sapo_vl.verifiers.plain import MAX_CHARS, plain
 
 _UP_TO_NINETEEN = (
@@ -18,7 +18,6 @@ _LOW = {word: number for number, word in enumerate(_UP_TO_NINETEEN.split())}
 _TENS = {word: 10 * number for number, word in enumerate(_TENTHS.split(), start=2)}
 _SCALES = {"dozen": 12, "thousand": 10**3, "million": 10**6, "billion": 10**9, "trillion": 10**12}
 _LETTERS = {"k": 10**3, "M": 10**6, "bn": 10**9, "B": 10**9}  # glued to digits: 3.4M, 12k
-_CHINESE_SCALES = {"万": 10**4, "亿": 10**8}  # 千 and 百 begin units: 5千克 is 5 kg
 _WORDS = {**_LOW, **_TENS}
 
 _ONE = "|".join(word for word, number in _LOW.items() if number < 10)
@@ -32,7 +31,8 @@ _QUANTITY = re.compile(
     # No hyphen around words: one-third and six-year-old state no number.
     rf"|(?<![\w-])(?P<words>{_WORD_NUMBER})(?![\w-]))"
     rf"(?:\s*(?P<scale>{'|'.join(_SCALES)})\b|(?<=\d)(?P<letter>(?-i:{'|'.join(_LETTERS)}))\b"
-    rf"|(?<=\d)\s*(?P<chinese>[{''.join(_CHINESE_SCALES)}]))?",
+    # No 千 or 百, which begin units: 5千克 is 5 kg.
+    rf"|(?<=\d)\s*(?P<chinese>[{''.join(MYRIADS)}]))?",
     re.IGNORECASE,
 )
 _BARE = re.compile(rf"-?(?:{_DIGITS})(?:/\d+)?")
@@ -162,7 +162,7 @@ def _value(match: re.Match[str]) -> Fraction | None:
         return None
     value *= _SCALES[match["scale"].lower()] if match["scale"] else 1
     value *= _LETTERS[match["letter"]] if match["letter"] else 1
-    value *= _CHINESE_SCALES[match["chinese"]] if match["chinese"] else 1
+    value *= MYRIADS[match["chinese"]] if match["chinese"] else 1
     return -value if match["sign"] else value
 
 

@@ -9,8 +9,8 @@ _DIGITS = {sign: value for value, sign in enumerate("零一二三四五六七八
     "两": 2,
 }
 _PLACES = {"十": 10, "百": 100, "千": 1000}
-_MYRIADS = {"万": 10**4, "亿": 10**8}
-_SIGNS = "".join((*_DIGITS, *_PLACES, *_MYRIADS))
+MYRIADS = {"万": 10**4, "亿": 10**8}
+_SIGNS = "".join((*_DIGITS, *_PLACES, *MYRIADS))
 # Words that only begin with a numeral: 一共 is "altogether", 一些 "some", 千万 "by all means".
 _RUN = re.compile(rf"(?<!第)[{_SIGNS}]+(?![共起定样般些直切旦半点分])")
 _WELL_FORMED = re.compile(
@@ -39,7 +39,7 @@ def chinese_numbers(text: str) -> list[int] | None:
 
 def _value(run: str) -> int | None:
     total = 0
-    for myriad, size in (("亿", 10**8), ("万", 10**4)):
+    for myriad, size in reversed(MYRIADS.items()):
         before, found, after = run.partition(myriad)
         if found:
             head = _under_myriad(before)

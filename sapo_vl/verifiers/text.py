@@ -6,8 +6,10 @@ import re
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
+from sapo_vl.verifiers.extraction import Form, check_form
+from sapo_vl.verifiers.opening import answer_or_verdict
 from sapo_vl.verifiers.plain import MAX_CHARS, plain, strip_trailing
+from sapo_vl.verifiers.references import all_references, unusable_answers
 
 _ARTICLE = re.compile(r"^(?:a|an|the)\s+(?=\S)")
 _QUOTES = "\"'\u2018\u2019\u201c\u201d "
@@ -54,12 +56,9 @@ class TextVerifier:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        answer = extract_answer(response, self.form, self.thinking)
-        if answer is None:
-            return Verdict(score=0.0, status="no_answer", reason=f"no answer of form {self.form}")
+        answer = answer_or_verdict(self, prompt, response)
+        if isinstance(answer, Verdict):
+            return answer
         if len(answer) > MAX_CHARS:
             reason = f"the answer has {len(answer)} characters, over {MAX_CHARS}"
             return Verdict(score=0.0, extracted=answer[:MAX_CHARS], reason=reason)
@@ -71,13 +70,13 @@ class TextVerifier:
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""
-        answers = prompt.meta.get("answers", [])
-        if not isinstance(answers, list | tuple) or not all(isinstance(a, str) for a in answers):
-            return "meta['answers'] must be a list of strings"
+        problem = unusable_answers(prompt)
+        if problem is not None:
+            return problem
         if not any(text_key(reference) for reference in self._references(prompt)):
             return "the reference is empty"
         return None
 
     def _references(self, prompt: Prompt) -> list[str]:
-        own = prompt.reference.split(self.separator) if self.separator else [prompt.reference]
-        return [*own, *prompt.meta.get("answers", [])]
+        own, *others = all_references(prompt)
+        return [*(own.split(self.separator) if self.separator else [own]), *others]

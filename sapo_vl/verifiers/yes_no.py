@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
+from sapo_vl.verifiers.extraction import Form, check_form
+from sapo_vl.verifiers.opening import answer_or_verdict
 from sapo_vl.verifiers.plain import MAX_CHARS, plain, strip_lead_in
 
 _FIRST_WORD = re.compile(
@@ -46,12 +47,9 @@ class YesNoVerifier:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        answer = extract_answer(response, self.form, self.thinking)
-        if answer is None:
-            return Verdict(score=0.0, status="no_answer", reason=f"no answer of form {self.form}")
+        answer = answer_or_verdict(self, prompt, response)
+        if isinstance(answer, Verdict):
+            return answer
         said = self.read(answer)
         if said is None:
             reason = "the answer says neither yes nor no"

@@ -10,7 +10,7 @@ from sapo_vl.bench.cases import DEFAULT, LARGE, Case, ModelSpec, grid
 from sapo_vl.bench.models import build_folder, character_tokenizer
 from sapo_vl.bench.ours import MODES, Ours
 from sapo_vl.bench.prompts import ChecksumVerifier, checksum_reward, make_prompts
-from sapo_vl.types import Verifier
+from sapo_vl.protocols import Verifier
 
 TINY = Case(prompt=44, response=5, group=3)
 

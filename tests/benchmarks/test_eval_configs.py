@@ -13,7 +13,7 @@ from datamodules import BenchmarkDataModule, PromptTemplate
 from datamodules.benchmarks import with_thinking
 from datamodules.fields import SampleError
 from datamodules.sources.catalogue import SOURCES
-from sapo_vl.types import Verifier
+from sapo_vl.protocols import Verifier
 from sapo_vl.verifiers import BesideVerifier, ChoiceVerifier, CombinedVerifier, MathVerifier
 
 

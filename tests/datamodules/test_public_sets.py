@@ -5,12 +5,13 @@ import random
 
 import pytest
 from published import embedded, jsonl, parquet, picture, text64, tsv
+from strict_sets import strict_sets
 from test_livecodebench import packed
 
 from datamodules.making import make_shards
 from datamodules.samples import read_sample
 from datamodules.shards import ShardIndex, check_shards
-from datamodules.sources.catalogue import SOURCES, Request, shard_sets, source_sets
+from datamodules.sources.catalogue import SOURCES, Request, source_sets
 from datamodules.sources.public import PUBLIC_SETS
 from datamodules.sources.rows import Row, RowError
 from datamodules.sources.table import NotWanted, to_sample
@@ -31,7 +32,7 @@ def prompts(name, data, tmp_path, **request):
 
 
 def fault(name, data):
-    ((_, samples),) = shard_sets(name, Request(data=data))
+    ((_, samples),) = strict_sets(name, Request(data=data))
     with pytest.raises(ValueError, match=r"row|line|entry") as caught:
         list(samples)
     return str(caught.value)

@@ -17,6 +17,7 @@ import pytest
 from loopback import serving
 from shard_files import make, pack, row
 
+import datamodules.download
 from datamodules import ReasoningDataModule, TaskConfig
 from datamodules.remote import ShardCache, ShardFetchError
 from datamodules.shard_index import ShardIndex, expand_shards
@@ -33,7 +34,7 @@ def server(tmp_path, monkeypatch):
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr("datamodules.remote._PAUSE", 0.01)
+    monkeypatch.setattr("datamodules.download._PAUSE", 0.01)
 
 
 @pytest.fixture
@@ -322,6 +323,68 @@ class TestAgainAndAtOnce:
         with pytest.raises(ShardFetchError, match=r"none\.tar"):
             expand_shards([f"{server.url}/silent.tar", f"{server.url}/none.tar"], cache)
         assert time.monotonic() - begun < 3  # the silent one would take longer
+
+
+class TestGoingOn:
+    """A file of which the server sends half of what is left and breaks; its name says how often."""
+
+    def fetch(self, server, cache, name, versions):
+        file = server.folder / name
+        if not file.exists():
+            pack(file, [("x.json", row()), ("x.png", os.urandom(300_000))])
+        server.versions += versions
+        (path,) = expand_shards(f"{server.url}/{name}", cache)
+        assert Path(path).read_bytes() == file.read_bytes()
+        assert server.versions == []
+        return file.stat().st_size
+
+    @pytest.mark.filterwarnings("ignore:.*trying again")
+    @pytest.mark.parametrize(
+        "version", [("ETag", '"a1"'), ("Last-Modified", "Wed, 21 Oct 2026 07:28:00 GMT")]
+    )
+    def test_every_byte_is_sent_once(self, server, cache, version):
+        size = self.fetch(server, cache, "flaky-2-ranged.tar", [version] * 3)
+        assert [status for status, *_ in server.sent] == [200, 206, 206]
+        assert [start for _, start, _ in server.sent] == [0, size // 2, size // 2 + size // 4]
+        assert sum(count for *_, count in server.sent) == size
+
+    @pytest.mark.filterwarnings("ignore:.*trying again")
+    @pytest.mark.parametrize(
+        ("name", "versions"),
+        [
+            ("flaky-1-ranged.tar", [("ETag", '"a1"'), ("ETag", '"a2"')]),  # another file now
+            ("flaky-1-ranged.tar", [("ETag", 'W/"a1"')] * 2),  # not the same byte for byte
+            ("flaky-1-ranged.tar", [("X-Version", "1")] * 2),
+            ("flaky-1-ranged-wrong.tar", [("ETag", '"a1"')] * 3),  # another part than asked for
+        ],
+    )
+    def test_else_it_begins_again(self, server, cache, name, versions):
+        size = self.fetch(server, cache, name, versions)
+        assert server.sent[-1] == (200, 0, size)
+
+    @pytest.mark.filterwarnings("ignore:.*trying again")
+    def test_a_file_that_changed_is_not_joined_with_the_old_one(self, server, cache, monkeypatch):
+        name = "flaky-1-ranged.tar"
+        pack(server.folder / name, [("x.json", row()), ("x.png", os.urandom(300_000))])
+        newer = pack(server.folder / "newer.tar", [("x.json", row("7")), ("x.png", bytes(300_000))])
+        warn = datamodules.download.rank_zero_warn
+
+        def change(message):
+            Path(newer).replace(server.folder / name)
+            warn(message)
+
+        monkeypatch.setattr("datamodules.download.rank_zero_warn", change)
+        self.fetch(server, cache, name, [("ETag", '"a1"'), ("ETag", '"a2"')])
+
+    @pytest.mark.filterwarnings("ignore:.*trying again")
+    def test_a_limit_counts_both_parts(self, server, tmp_path):
+        name = "flaky-1-ranged.tar"
+        pack(server.folder / name, [("x.json", row()), ("x.png", os.urandom(300_000))])
+        server.versions += [("ETag", '"a1"')] * 2
+        cache = ShardCache(folder=str(tmp_path / "cache"), max_shard_gb=2e-4)
+        with pytest.raises(ShardFetchError, match=r"is larger than 0\.0002 GB"):
+            expand_shards(f"{server.url}/{name}", cache)
+        assert leftovers(cache) == []
 
 
 def in_another_process(work, *args):

@@ -6,10 +6,11 @@ from pathlib import Path
 
 import pytest
 from PIL import Image
+from strict_sets import strict_sets
 
 from datamodules.shards import ShardIndex, check_shards, expand_shards, write_shards
 from datamodules.sources import easy_vqa, table
-from datamodules.sources.catalogue import SOURCES, Request, locate, shard_sets
+from datamodules.sources.catalogue import SOURCES, Request, locate, source_sets
 from datamodules.sources.described import TableSet
 from datamodules.sources.public import PUBLIC_SETS
 
@@ -142,7 +143,7 @@ PREPARED = [one for one in PUBLIC_SETS if (DATA / one.name / "samples.jsonl").is
 
 @pytest.mark.parametrize("described", PREPARED, ids=lambda described: described.name)
 def test_public_sets_become_clean_shards(tmp_path, described):
-    ((name, samples),) = shard_sets(described.name, Request(data=DATA, count=60))
+    ((name, samples),) = strict_sets(described.name, Request(data=DATA, count=60))
     samples = list(samples)
     assert name == f"{described.name}-{described.split}"
     assert len(samples) == 60
@@ -192,11 +193,11 @@ def test_easy_vqa_without_the_package_says_what_to_install(monkeypatch):
 
 def test_requests_that_cannot_be_filled():
     with pytest.raises(ValueError, match="figures, easy_vqa, folder"):
-        shard_sets("flickr", Request())
+        source_sets("flickr", Request())
     with pytest.raises(ValueError, match="--data"):
-        list(shard_sets("nlvr", Request()))
+        list(source_sets("nlvr", Request()))
     with pytest.raises(ValueError, match="one split"):
-        list(shard_sets("nlvr", Request(data=DATA, splits=("train", "val"))))
+        list(source_sets("nlvr", Request(data=DATA, splits=("train", "val"))))
     assert {
         "figures",
         "easy_vqa",

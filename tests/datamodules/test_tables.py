@@ -3,11 +3,12 @@ import sys
 
 import pytest
 from published import embedded, jsonl, parquet, picture, text64, tsv
+from strict_sets import strict_sets
 
 from datamodules.making import Writing, make_shards
 from datamodules.samples import read_sample
 from datamodules.shards import ShardIndex, expand_shards
-from datamodules.sources.catalogue import Request, shard_sets, source_sets
+from datamodules.sources.catalogue import Request, source_sets
 from datamodules.sources.rows import read_rows
 
 
@@ -24,7 +25,7 @@ def text_of(prompt):
 
 
 def fault(source, **request):
-    ((_, samples),) = shard_sets(source, Request(name="mine", **request))
+    ((_, samples),) = strict_sets(source, Request(name="mine", **request))
     with pytest.raises(ValueError, match=r"\w") as caught:
         list(samples)
     return str(caught.value)
@@ -256,7 +257,7 @@ def test_json_in_its_forms(tmp_path):
         json.dumps(row) + "\n" + json.dumps(row) + "\n",
     ):
         path.write_text(text)
-        ((_, samples),) = shard_sets("folder", Request(data=path))
+        ((_, samples),) = strict_sets("folder", Request(data=path))
         assert [sample["question"] for sample in samples] == ["Q?", "Q?"]
     path.write_text("[1")
     assert "is no JSON" in fault("folder", data=path)

@@ -8,10 +8,11 @@ from typing import Any
 
 import pytest
 from project import ARCHITECTURE, CoinVerifier, trainer
+from strict_sets import strict_sets
 
 from datamodules import ReasoningDataModule, TaskConfig
 from datamodules.shards import check_shards, write_shards
-from datamodules.sources.catalogue import Request, shard_sets
+from datamodules.sources.catalogue import Request
 from sapo_vl.callbacks import GateMonitor, ParityCheck, ResultWriter, RewardMonitor, SkipLog
 from sapo_vl.modules import SAPOModule
 from sapo_vl.modules.batching import MicroBatch
@@ -46,7 +47,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> str:
 def shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("real_shards")
     for source in SETS:
-        for name, samples in shard_sets(source, Request(data=SHARED, count=24)):
+        for name, samples in strict_sets(source, Request(data=SHARED, count=24)):
             write_shards(samples, folder, name)
     report = check_shards(folder)
     assert report["ok"], report

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import astuple
+from types import SimpleNamespace
 
 import pytest
 import torch
 from models import mixed_prompts
 from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
 
 from sapo_vl.plan.rollout import RolloutSize, rollout_cache
 from sapo_vl.plan.shape import Shape
@@ -20,6 +22,13 @@ PROMPT_B = torch.tensor([0, 0, 0, 1, 2, 2, 3, 3, 3])
 STEPS = FIRST_TOKENS + 6  # past the first growth of the buffers
 # row of the whole batch -> the step before which it ends: one row, several, a whole prompt
 ENDS = {4: 1, 0: 3, 8: 3, 1: 20, 3: 40, 7: FIRST_TOKENS + 1, 2: FIRST_TOKENS + 2}
+CUDA = pytest.param(
+    "cuda",
+    marks=[
+        pytest.mark.gpu,
+        pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    ],
+)
 SHARING = ("qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe")
 
 
@@ -115,3 +124,63 @@ def test_the_implementation_is_restored_after_an_error(
     with pytest.raises(RuntimeError, match="out of memory"):
         shared.step(torch.zeros(len(PROMPT_B), dtype=torch.long))
     assert policy.backbone.language_model.config._attn_implementation == "sdpa"
+
+
+def random_cache(prompt_B: Tensor, *, padding: int) -> tuple[GroupCache, Tensor, Tensor, Tensor]:
+    """A cache of one layer with a token a row, the query of a row, all keys and all values."""
+    generator = torch.Generator().manual_seed(0)
+    prompts, rows = int(prompt_B.max()) + 1, len(prompt_B)
+    heads, queries, s, d = 2, 6, 40, 64
+
+    def draw(*shape: int) -> Tensor:
+        return torch.randn(*shape, generator=generator).to(prompt_B.device, torch.bfloat16)
+
+    mask_PS = torch.ones(prompts, s, dtype=torch.bool, device=prompt_B.device)
+    mask_PS[0, :padding] = False
+    # Large keys: scores of about 30, which bfloat16 rounds by up to 1/8.
+    layer = SimpleNamespace(keys=4 * draw(prompts, heads, s, d), values=draw(prompts, heads, s, d))
+    cache = GroupCache(SimpleNamespace(layers=[layer]), mask_PS, prompt_B, 1)
+    cache.make_room()
+    own_key, own_value = 4 * draw(rows, heads, 1, d), draw(rows, heads, 1, d)
+    cache.update(own_key, own_value, 0)
+    keys = torch.cat([layer.keys[prompt_B], own_key], dim=2)
+    values = torch.cat([layer.values[prompt_B], own_value], dim=2)
+    return cache, 2 * draw(rows, queries, d), keys, values
+
+
+@pytest.mark.parametrize("device", ["cpu", CUDA])
+@torch.no_grad()
+def test_half_precision_is_as_exact_as_in_sdpa(device: str) -> None:
+    prompt_B = torch.tensor([0, 0, 0, 1, 2, 2], device=device)
+    cache, query, keys, values = random_cache(prompt_B, padding=5)
+    mask = torch.ones(len(prompt_B), 1, 1, keys.shape[2], dtype=torch.bool, device=device)
+    mask[prompt_B == 0, ..., :5] = False
+
+    def sdpa(*tensors: Tensor) -> Tensor:
+        q, k, v = tensors
+        k, v = (x.repeat_interleave(3, dim=1) for x in (k, v))
+        return scaled_dot_product_attention(q[:, :, None], k, v, mask, scale=0.125)[:, :, 0]
+
+    exact = sdpa(query.double(), keys.double(), values.double())
+    theirs = (sdpa(query, keys, values) - exact).abs()
+    out = cache.attend(query, 0, 0.125)
+    ours = (out - exact).abs()
+    assert out.dtype == torch.bfloat16
+    assert ours.mean() <= 1.05 * theirs.mean()
+    assert ours.max() <= 1.5 * theirs.max()
+
+
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl"])
+@torch.no_grad()
+def test_under_autocast_it_holds_what_attention_computes_with(
+    load_policy: Callable[..., Policy], family: str
+) -> None:
+    policy = load_policy(family).eval()
+    with torch.autocast("cpu", torch.bfloat16):
+        shared, copied = both(policy)
+        for decoder in (shared, copied):
+            decoder.step(torch.arange(len(PROMPT_B)))
+    held = {x.dtype for layer in shared._cache._layers for x in astuple(layer)}
+    assert held == {torch.bfloat16}
+    difference = (shared.hidden_BD - copied.hidden_BD).abs().max()
+    assert difference < 0.02 * copied.hidden_BD.abs().max()

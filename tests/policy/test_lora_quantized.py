@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import logging
 from collections.abc import Callable
 
 import pytest
@@ -61,3 +62,9 @@ def test_packed_experts_cannot_be_quantized(load_policy: Callable[..., Policy]) 
     pytest.importorskip("bitsandbytes")
     with pytest.raises(ValueError, match="packed experts"):
         load_policy("qwen3_vl_moe", lora=LORA, quantize="nf4")
+
+
+def test_bitsandbytes_says_nothing_of_a_kernel_where_nothing_is_quantized() -> None:
+    pytest.importorskip("bitsandbytes")
+    theirs = importlib.import_module("bitsandbytes.backends.cpu.ops").logger  # what warns
+    assert not theirs.isEnabledFor(logging.WARNING)

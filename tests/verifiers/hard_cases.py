@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sapo_vl.types import Prompt, Verifier
+from sapo_vl.protocols import Verifier
+from sapo_vl.types import Prompt
 from sapo_vl.verifiers import (
     AnlsVerifier,
     BoxVerifier,

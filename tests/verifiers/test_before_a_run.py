@@ -9,7 +9,8 @@ import pytest
 
 from datamodules import ReasoningDataModule
 from datamodules.tasks import TaskConfig
-from sapo_vl.types import ChecksMachine, Prompt
+from sapo_vl.protocols import ChecksMachine
+from sapo_vl.types import Prompt
 from sapo_vl.verifiers import CombinedVerifier, NumberVerifier, VerifierPool
 from sapo_vl.verifiers.code import CodeVerifier
 from sapo_vl.verifiers.official import LiveCodeBenchOfficial

@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from jsonargparse import ArgumentParser
 
-from sapo_vl.types import Prompt, Verifier
+from sapo_vl.protocols import Verifier
+from sapo_vl.types import Prompt
 from sapo_vl.verifiers import (
     BoxVerifier,
     CombinedVerifier,

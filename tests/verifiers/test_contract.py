@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from jsonargparse import ArgumentParser
 
-from sapo_vl.types import Prompt, Verdict, Verifier
+from sapo_vl.protocols import Verifier
+from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers import EXTRA, FORMS, OFFICIAL, TRAINING, VERIFIERS
 
 GRID = '{"House 1": {"Name": "%s"}}'

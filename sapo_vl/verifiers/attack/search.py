@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 
 from math_verify.errors import TimeoutException
 
-from sapo_vl.types import Verdict, Verifier
+from sapo_vl.protocols import Verifier
+from sapo_vl.types import Verdict
 from sapo_vl.verifiers.attack.grammar import Genome, Grammar, written
 from sapo_vl.verifiers.attack.targets import Target
 

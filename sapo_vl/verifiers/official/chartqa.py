@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
+from sapo_vl.verifiers.extraction import Form, check_form
 from sapo_vl.verifiers.official.plain_float import is_float
+from sapo_vl.verifiers.opening import answer_or_verdict
+from sapo_vl.verifiers.references import empty_reference
 
 _TOLERANCE = 0.05
 _MAX_SHOWN = 300
@@ -39,12 +41,9 @@ class ChartQAOfficial:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        answer = extract_answer(response, self.form, self.thinking)
-        if answer is None:
-            return Verdict(score=0.0, status="no_answer", reason=f"no answer of form {self.form}")
+        answer = answer_or_verdict(self, prompt, response)
+        if isinstance(answer, Verdict):
+            return answer
         right = relaxed_equal(answer, prompt.reference.strip())
         shown = answer[:_MAX_SHOWN]
         reason = f"{shown!r} {'passes' if right else 'fails'} for {prompt.reference!r}"
@@ -52,7 +51,7 @@ class ChartQAOfficial:
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""
-        return None if prompt.reference.strip() else "the reference is empty"
+        return empty_reference(prompt)
 
 
 def relaxed_equal(answer: str, reference: str) -> bool:

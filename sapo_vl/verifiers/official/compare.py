@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sapo_vl.types import Prompt, Verifier
+from sapo_vl.protocols import Verifier
+from sapo_vl.types import Prompt
 from sapo_vl.verifiers.choice import ChoiceVerifier
 from sapo_vl.verifiers.math import MathVerifier
 from sapo_vl.verifiers.number import NumberVerifier

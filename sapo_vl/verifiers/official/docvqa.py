@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.edit_distance import edit_distance
-from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
+from sapo_vl.verifiers.edit_distance import similarity
+from sapo_vl.verifiers.extraction import Form, check_form
+from sapo_vl.verifiers.opening import answer_or_verdict
+from sapo_vl.verifiers.references import all_references, empty_reference, unusable_answers
 
 _THRESHOLD = 0.5
 _MAX_SHOWN = 300
@@ -42,31 +44,20 @@ class DocVQAAnls:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` from 0.0 to 1.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        answer = extract_answer(response, self.form, self.thinking)
-        if answer is None:
-            return Verdict(score=0.0, status="no_answer", reason=f"no answer of form {self.form}")
-        references = [prompt.reference, *prompt.meta.get("answers", [])]
-        score, best = max((similarity(answer, text), text) for text in references)
+        answer = answer_or_verdict(self, prompt, response)
+        if isinstance(answer, Verdict):
+            return answer
+        key = _key(answer)
+        score, best = max(
+            (similarity(key, _key(text), _THRESHOLD), text) for text in all_references(prompt)
+        )
         shown = answer[:_MAX_SHOWN]
         return Verdict(score=score, extracted=shown, reason=f"nearest is the reference {best!r}")
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""
-        answers = prompt.meta.get("answers", [])
-        if not isinstance(answers, list | tuple) or not all(isinstance(a, str) for a in answers):
-            return "meta['answers'] must be a list of strings"
-        return None if prompt.reference.strip() else "the reference is empty"
+        return unusable_answers(prompt) or empty_reference(prompt)
 
 
-def similarity(answer: str, reference: str) -> float:
-    """Return 1 minus the normalised edit distance, or 0 where that is a half or more."""
-    left, right = " ".join(answer.lower().split()), " ".join(reference.lower().split())
-    longest = max(len(left), len(right))
-    # The distance is at least the difference of the lengths: long texts need no table.
-    if abs(len(left) - len(right)) >= _THRESHOLD * longest:
-        return float(left == right)
-    share = edit_distance(left, right) / longest
-    return 1 - share if share < _THRESHOLD else 0.0
+def _key(text: str) -> str:
+    return " ".join(text.lower().split())

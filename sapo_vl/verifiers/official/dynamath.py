@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.extraction import after_thinking
 from sapo_vl.verifiers.official.plain_float import is_float
+from sapo_vl.verifiers.opening import text_or_verdict
+from sapo_vl.verifiers.references import empty_reference
 
 _CHOICES = "ABCDE"
 _TOLERANCE = 0.001
@@ -40,11 +41,10 @@ class DynaMathOfficial:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        text = after_thinking(response, self.thinking)
-        answer = _short_answer(text) if text is not None and len(text) <= _MAX_CHARS else None
+        text = text_or_verdict(self, prompt, response)
+        if isinstance(text, Verdict):
+            return text
+        answer = _short_answer(text) if len(text) <= _MAX_CHARS else None
         if answer is None or not answer.strip():
             reason = 'no JSON object with a "short answer"'
             return Verdict(score=0.0, status="no_answer", reason=reason)
@@ -57,7 +57,7 @@ class DynaMathOfficial:
         """Say what makes the reference unusable; None where it is fine."""
         if prompt.meta.get("answer_type") == "float" and _number(prompt.reference) is None:
             return f"the reference {prompt.reference!r} is no number, but meta['answer_type'] float"
-        return None if prompt.reference.strip() else "the reference is empty"
+        return empty_reference(prompt)
 
 
 def _short_answer(text: str) -> str | None:

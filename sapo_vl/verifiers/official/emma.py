@@ -6,9 +6,10 @@ import re
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.extraction import after_thinking
 from sapo_vl.verifiers.official.latex_value import same_to_two_decimals
 from sapo_vl.verifiers.official.plain_float import is_float
+from sapo_vl.verifiers.opening import text_or_verdict
+from sapo_vl.verifiers.references import empty_reference
 
 _LETTERS = "ABCDEFGH"
 _FLAGS = ("final answer is", "correct answer is", "answer should be", "answer is")
@@ -39,12 +40,9 @@ class EmmaFast:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        text = after_thinking(response, self.thinking)
-        if text is None:
-            return Verdict(score=0.0, status="no_answer", reason="the reasoning never ends")
+        text = text_or_verdict(self, prompt, response)
+        if isinstance(text, Verdict):
+            return text
         answer = find_answer(text)
         if not answer:
             return Verdict(score=0.0, status="no_answer", reason="the response is empty")
@@ -57,7 +55,7 @@ class EmmaFast:
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""
-        return None if prompt.reference.strip() else "the reference is empty"
+        return empty_reference(prompt)
 
 
 def find_answer(response: str) -> str:

@@ -5,14 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.code import MAX_CODE
 from sapo_vl.verifiers.code_answer import last_fenced_lines
-from sapo_vl.verifiers.code_run import run_tests
-from sapo_vl.verifiers.code_tests import read_tests
+from sapo_vl.verifiers.code_run import score_code
+from sapo_vl.verifiers.code_tests import read_tests, tests_or_verdict, unusable_tests
 from sapo_vl.verifiers.extraction import after_thinking
 from sapo_vl.verifiers.sandbox import Sandbox
 
-_MAX_SHOWN = 2000
 _MORE_SECONDS = 5.0
 
 
@@ -43,25 +41,17 @@ class LiveCodeBenchOfficial:
         Raises:
             SandboxError: the configured isolation cannot be had.
         """
-        try:
-            tests = read_tests(prompt)
-        except ValueError as error:
-            return Verdict(score=0.0, status="unparsable_reference", reason=str(error))
+        tests = tests_or_verdict(prompt)
+        if isinstance(tests, Verdict):
+            return tests
         text = after_thinking(response, self.thinking)
         code = last_fenced_lines(text) if text is not None else None
         if code is None:
             return Verdict(score=0.0, status="no_answer", reason="no fenced block of code")
-        shown = code[:_MAX_SHOWN]
-        if len(code) > MAX_CODE:
-            reason = f"the code has {len(code)} characters, over {MAX_CODE}"
-            return Verdict(score=0.0, extracted=shown, reason=reason)
         total = self._total(len(tests.inputs))
-        passed = run_tests(
-            code, tests, self.sandbox, rel_tol=0.0, run_all=False, total_seconds=total
+        return score_code(
+            code, tests, self.sandbox, rel_tol=0.0, fraction=False, total_seconds=total
         )
-        reason = f"{passed.count} of {passed.of} tests pass; {passed.reason}"
-        score = float(passed.count == passed.of)
-        return Verdict(score=score, extracted=shown, reason=reason)
 
     def check_machine(self) -> None:
         """Run nothing in the sandbox, to see before a run that it can be had.
@@ -83,8 +73,4 @@ class LiveCodeBenchOfficial:
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the tests unusable; None where they are fine."""
-        try:
-            read_tests(prompt)
-        except ValueError as error:
-            return str(error)
-        return None
+        return unusable_tests(prompt)

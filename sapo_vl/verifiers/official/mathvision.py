@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.extraction import after_thinking
 from sapo_vl.verifiers.official.latex_value import latex_value, same_to_two_decimals
 from sapo_vl.verifiers.official.mathvision_text import find_answer
+from sapo_vl.verifiers.opening import text_or_verdict
+from sapo_vl.verifiers.references import empty_reference
 
 _MAX_SHOWN = 300
 _MAX_PARTS = 50  # of a tuple
@@ -36,12 +37,9 @@ class MathVisionOfficial:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        text = after_thinking(response, self.thinking)
-        if text is None:
-            return Verdict(score=0.0, status="no_answer", reason="the reasoning never ends")
+        text = text_or_verdict(self, prompt, response)
+        if isinstance(text, Verdict):
+            return text
         answer = find_answer(text)
         if not answer:
             return Verdict(score=0.0, status="no_answer", reason="nothing is left of the response")
@@ -53,7 +51,7 @@ class MathVisionOfficial:
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""
-        return None if prompt.reference.strip() else "the reference is empty"
+        return empty_reference(prompt)
 
 
 def same_answer(answer: str, reference: str) -> bool:

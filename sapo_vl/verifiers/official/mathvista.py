@@ -11,6 +11,7 @@ from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.edit_distance import edit_distance
 from sapo_vl.verifiers.extraction import Form, check_form, extract_answer
 from sapo_vl.verifiers.official.plain_float import is_float
+from sapo_vl.verifiers.opening import reference_verdict
 
 Named = Literal["text", "label"]
 
@@ -54,9 +55,9 @@ class MathVistaOfficial:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
+        unusable = reference_verdict(self, prompt)
+        if unusable is not None:
+            return unusable
         answer = extract_answer(response, self.form, self.thinking)
         if answer is None and self.form != "whole":
             return Verdict(score=0.0, status="no_answer", reason=f"no answer of form {self.form}")

@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.extraction import after_thinking
 from sapo_vl.verifiers.official.mmmu_open import is_right
+from sapo_vl.verifiers.opening import text_or_verdict
+from sapo_vl.verifiers.references import all_references, empty_reference, unusable_answers
 
 _MAX_SHOWN = 300
 _MAX_CHARS = 100_000  # longer open answers are read from their end
@@ -42,12 +43,9 @@ class MMMUOfficial:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        text = after_thinking(response, self.thinking)
-        if text is None:
-            return Verdict(score=0.0, status="no_answer", reason="the reasoning never ends")
+        text = text_or_verdict(self, prompt, response)
+        if isinstance(text, Verdict):
+            return text
         if self.answer_line:
             text = text.rpartition("Answer:")[2]
         return _choice(prompt, text) if prompt.options else _open(prompt, text)
@@ -56,10 +54,7 @@ class MMMUOfficial:
         """Say what makes the reference unusable; None where it is fine."""
         if prompt.options and prompt.reference not in prompt.options:
             return f"the reference {prompt.reference!r} is none of {', '.join(prompt.options)}"
-        answers = prompt.meta.get("answers", [])
-        if not isinstance(answers, list | tuple) or not all(isinstance(a, str) for a in answers):
-            return "meta['answers'] must be a list of strings"
-        return None if prompt.reference.strip() else "the reference is empty"
+        return unusable_answers(prompt) or empty_reference(prompt)
 
 
 def choose(response: str, options: Mapping[str, str]) -> str | None:
@@ -92,8 +87,7 @@ def _choice(prompt: Prompt, text: str) -> Verdict:
 def _open(prompt: Prompt, text: str) -> Verdict:
     if not text.strip():
         return Verdict(score=0.0, status="no_answer", reason="the response is empty")
-    references = [prompt.reference, *prompt.meta.get("answers", [])]
-    right = is_right(text[-_MAX_CHARS:], references)
+    right = is_right(text[-_MAX_CHARS:], all_references(prompt))
     reason = f"{'holds' if right else 'does not hold'} the reference {prompt.reference!r}"
     shown = text.strip()[-_MAX_SHOWN:]
     return Verdict(score=float(right), extracted=shown, reason=reason)

@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.extraction import after_thinking
+from sapo_vl.verifiers.opening import text_or_verdict
+from sapo_vl.verifiers.references import no_letter
 
 _LETTERS = "ABCD"
 _LATEX = (r"\text{", r"\rm{", r"\mathbf{", "$", "}")
@@ -50,11 +51,10 @@ class VisuLogicOfficial:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        text = after_thinking(response, self.thinking)
-        letter = find_letter(text) if text is not None else None
+        text = text_or_verdict(self, prompt, response)
+        if isinstance(text, Verdict):
+            return text
+        letter = find_letter(text)
         if letter is None:
             return Verdict(score=0.0, status="no_answer", reason="the response names no letter")
         reason = f"names {letter}, the reference is {prompt.reference}"
@@ -62,9 +62,7 @@ class VisuLogicOfficial:
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""
-        if len(prompt.reference) != 1 or prompt.reference not in _LETTERS:
-            return f"the reference {prompt.reference!r} is none of A to D"
-        return None
+        return no_letter(prompt, _LETTERS)
 
 
 def find_letter(text: str) -> str | None:

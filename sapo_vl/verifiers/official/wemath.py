@@ -6,7 +6,8 @@ import re
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.extraction import after_thinking
+from sapo_vl.verifiers.opening import text_or_verdict
+from sapo_vl.verifiers.references import no_letter
 
 _LETTERS = "ABCDEFGH"
 _SIGNS = re.compile(r"[>><<:.]")
@@ -31,12 +32,9 @@ class WeMathOfficial:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        text = after_thinking(response, self.thinking)
-        if text is None:
-            return Verdict(score=0.0, status="no_answer", reason="the reasoning never ends")
+        text = text_or_verdict(self, prompt, response)
+        if isinstance(text, Verdict):
+            return text
         letter = _SIGNS.sub("", text.rpartition("Answer")[2]).strip()[:1]
         if not letter or letter not in _LETTERS:
             return Verdict(score=0.0, status="no_answer", reason="no letter follows 'Answer'")
@@ -45,6 +43,4 @@ class WeMathOfficial:
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""
-        if len(prompt.reference) != 1 or prompt.reference not in _LETTERS:
-            return f"the reference {prompt.reference!r} is none of A to H"
-        return None
+        return no_letter(prompt, _LETTERS)

@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from sapo_vl.types import ChecksReference, Prompt, Verdict, Verifier
+from sapo_vl.protocols import ChecksReference, Verifier
+from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.official import EXTRA, OFFICIAL
 from sapo_vl.verifiers.official.latex_value import latex_value
 
