@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader
 from sapo_vl.callbacks import IterationCheckpoint, ParityCheck
 from sapo_vl.modules import SAPOModule
 from sapo_vl.modules.batching import MicroBatch
-from sapo_vl.policy import PolicyConfig
+from sapo_vl.policy import AdapterConfig, PolicyConfig
 from sapo_vl.processor import load_processor
 from sapo_vl.strategies import ZeroStrategy, whole_weights
 from sapo_vl.types import Prompt, PromptBatch, Sampling, Verdict
@@ -47,6 +47,7 @@ class Case:
     weights: str = "pretrained"
     offload: bool = False
     checkpointing: bool = False
+    lora: list[str] = field(default_factory=list)  # layers that get adapters
     iterations: int = 2
     stop: int = 0  # iterations after which to stop, save and go on in another fit
     folder: str = ""  # of the checkpoint
@@ -112,6 +113,7 @@ def module_of(case: Case) -> SAPOModule:
             weights=case.weights,
             head_chunk_tokens=5,  # several chunks, more on one rank than on the other
             gradient_checkpointing=case.checkpointing,
+            lora=AdapterConfig(rank=4, alpha=8, targets=case.lora) if case.lora else None,
         ),
         sampling=Sampling(group_size=4, max_new_tokens=8),
         micro_batch=MicroBatch(responses=3),
