@@ -1,8 +1,9 @@
 """DeepSpeed ZeRO 1, 2 and 3 for modules that accumulate and step by hand.
 
 Lightning runs ``engine.forward`` once a training step, DeepSpeed counts micro-batches by it; with
-several micro-batches in one training step that loses all gradients but the last. Its clipping,
-its gradient norm and ZeRO-3's partitioned weights each need a word, too; they are all here.
+several micro-batches in one training step that loses all gradients but the last. Where Lightning
+accumulates over training steps, both divide by their number. DeepSpeed's clipping, its gradient
+norm and ZeRO-3's partitioned weights each need a word, too; they are all here.
 """
 
 from __future__ import annotations
@@ -156,6 +157,11 @@ class ZeroStrategy(DeepSpeedStrategy):
             yield
         finally:
             self.deepspeed_engine.set_gradient_accumulation_boundary(True)
+
+    @override
+    def backward(self, closure_loss: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Tensor:
+        # Lightning has already divided by accumulate_grad_batches; DeepSpeed would once more.
+        return super().backward(closure_loss, optimizer, *args, scale_wrt_gas=False, **kwargs)
 
     @override
     def post_backward(self, closure_loss: Tensor) -> None:

@@ -90,6 +90,24 @@ def test_iterations_under_zero_equal_one_process(project: Project, tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_fine_tuning_accumulates_over_batches_as_one_process_does(
+    project: Project, tmp_path: Path
+) -> None:
+    # A gradient that is clipped hides a wrong scale, one that is not hides a clip that is left out.
+    clipped = Case("clipped", project.model, accumulate=3, clip=0.2)
+    whole = replace(clipped, name="whole", clip=0)
+    wanted = {case.name: zero_case.run(case, tmp_path) for case in (clipped, whole)}
+    assert apart(wanted["clipped"], wanted["whole"]) > 1e-2
+    cases = {
+        f"{case.name}-{stage}": replace(case, name=f"{case.name}-{stage}", stage=stage)
+        for case in (clipped, whole)
+        for stage in (0, 1, 2, 3)  # 0: DDP
+    }
+    for name, result in launch(list(cases.values()), tmp_path).items():
+        assert apart(result, wanted[name.split("-")[0]]) < 2e-6, name
+
+
+@pytest.mark.slow
 def test_a_resumed_run_ends_as_the_unbroken_one(project: Project, tmp_path: Path) -> None:
     cases = []
     for stage in (1, 2, 3):
@@ -169,6 +187,18 @@ def test_other_families_under_zero_3(
     wanted = zero_case.run(alone, tmp_path)
     got = launch([replace(alone, name="zero3", stage=3)], tmp_path)
     assert_equal(got["zero3"], wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of a video's missing frame rate
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl_moe"])
+def test_a_rank_with_videos_does_not_wait_for_one_without(
+    model_folder: Callable[[str], Path], tmp_path: Path, family: str
+) -> None:
+    alone = Case("alone", str(model_folder(family)), videos=True)
+    wanted = zero_case.run(alone, tmp_path)
+    for result in launch([replace(alone, name="zero3", stage=3)], tmp_path).values():
+        assert_equal(result, wanted)
 
 
 @pytest.mark.slow
