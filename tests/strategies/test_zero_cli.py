@@ -80,6 +80,10 @@ def content(project: Project, out: Path, devices: int) -> dict[str, Any]:
                     "init_args": {"folder": str(out)},
                 },
                 {
+                    "class_path": "sapo_vl.callbacks.BestCheckpoint",
+                    "init_args": {"monitor": "eval/all/avg2", "folder": str(out)},
+                },
+                {
                     "class_path": "sapo_vl.callbacks.ResultWriter",
                     "init_args": {"folder": str(out / "test")},
                 },
@@ -114,6 +118,8 @@ def test_fit_and_test_on_two_ranks(project: Project, tmp_path: Path) -> None:
     assert max(float((first[k] - second[k]).abs().max()) for k in first) < 2e-6
     assert all(v.dtype == torch.float32 for v in second.values())
 
+    assert (one / "checkpoints/best.ckpt").is_file()
+    assert (two / "checkpoints/best.ckpt/latest").is_file()
     for out, devices in ((one, 1), (two, 2)):
         sapo_vl(project, out, "test", devices, "--model.policy.path", str(one / "hf"))
     metrics = [json.loads((out / "test/metrics.json").read_text()) for out in (one, two)]
