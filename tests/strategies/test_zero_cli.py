@@ -123,5 +123,8 @@ def test_fit_and_test_on_two_ranks(project: Project, tmp_path: Path) -> None:
     for out, devices in ((one, 1), (two, 2)):
         sapo_vl(project, out, "test", devices, "--model.policy.path", str(one / "hf"))
     metrics = [json.loads((out / "test/metrics.json").read_text()) for out in (one, two)]
+    for scores in metrics:
+        scores.pop("seconds")
+        scores["settings"].pop("weights_probe")  # of what ZeRO-3 has split: other values
     assert metrics[0] == metrics[1]
     assert metrics[1]["all"]["avg2"]["n"] == 24
