@@ -27,7 +27,7 @@ from sapo_vl.modules import SAPOModule, SFTModule
 from sapo_vl.modules.batching import MicroBatch
 from sapo_vl.policy import AdapterConfig, PolicyConfig
 from sapo_vl.processor import load_processor
-from sapo_vl.strategies import ZeroStrategy, whole_weights
+from sapo_vl.strategies import FSDP2Strategy, ZeroStrategy, whole_weights
 from sapo_vl.types import Prompt, PromptBatch, Sampling, Verdict
 
 PER_RANK = 4  # prompts
@@ -40,6 +40,7 @@ class Case:
     name: str
     model: str
     stage: int = 0  # 0: no DeepSpeed
+    fsdp2: bool = False
     precision: str = "32-true"
     optimizer: str = "SGD"
     clip: float = 0.5
@@ -84,9 +85,14 @@ class Kept(L.Callback):
         with torch.no_grad(), whole_weights(trainer.strategy):
             assert not torch.is_grad_enabled()  # a graph would be kept for nothing
             state = pl_module.policy.model.state_dict()
-            self.weights = {k: v.detach().float().cpu().clone() for k, v in state.items()}
+            self.weights = {k: whole(v).float().cpu().clone() for k, v in state.items()}
             buffers = pl_module.policy.model.named_buffers()
             self.rotary = {k: v.clone() for k, v in buffers if k.endswith("inv_freq")}
+
+
+def whole(value: torch.Tensor) -> torch.Tensor:
+    """All of a tensor that FSDP2 may have split."""
+    return getattr(value.detach(), "full_tensor", value.detach)()
 
 
 def batches(case: Case, iterations: int, rank: int, world: int) -> list[PromptBatch]:
@@ -161,6 +167,8 @@ def trainer_of(case: Case, root: Path, world: int, **changes: Any) -> L.Trainer:
             reduce_bucket_size=5000,  # several buckets
             param_persistence_threshold=0,  # everything is split
         )
+    if case.fsdp2:
+        strategy = FSDP2Strategy()
     if case.accumulate:
         changes |= {"accumulate_grad_batches": case.accumulate, "gradient_clip_val": case.clip}
     hosts = int(os.environ.get("GROUP_WORLD_SIZE", 1))  # of torchrun
