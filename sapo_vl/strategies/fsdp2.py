@@ -10,7 +10,12 @@ from typing import Any
 import lightning as L
 import torch
 from lightning.pytorch.strategies import ModelParallelStrategy
-from torch.distributed.fsdp import FSDPModule, fully_shard, register_fsdp_forward_method
+from torch.distributed.fsdp import (
+    FSDPModule,
+    MixedPrecisionPolicy,
+    fully_shard,
+    register_fsdp_forward_method,
+)
 from typing_extensions import override
 
 from sapo_vl.policy import Policy
@@ -21,6 +26,9 @@ ENTRIES = ("score", "decoder", "log_probs")  # of the policy, in place of its fo
 
 class FSDP2Strategy(ModelParallelStrategy):
     """Weights, gradients and optimizer states split over all ranks, layer by layer.
+
+    Under bf16-mixed they are held in float32, gathered and computed with in bfloat16; gradients are
+    reduced in float32.
 
     A checkpoint is one file of whole tensors, as without a strategy: it can be gone on with on
     another number of ranks, and under another strategy that writes a file.
@@ -54,7 +62,7 @@ class FSDP2Strategy(ModelParallelStrategy):
         if not isinstance(self.policy, FSDPModule):  # set up again for each trainer function
             # Before the split: a cast leaves some tensors out, which it finds as they are.
             self.model = self.precision_plugin.convert_module(self.lightning_module)
-            _split(self.policy, self.device_mesh["data_parallel"])
+            _split(self.policy, self.device_mesh["data_parallel"], self.precision_plugin.precision)
         super().setup(trainer)
 
     @contextmanager
@@ -68,10 +76,12 @@ class FSDP2Strategy(ModelParallelStrategy):
             _last(self.policy, True)
 
 
-def _split(policy: Policy, mesh: Any) -> None:
+def _split(policy: Policy, mesh: Any, precision: str) -> None:
+    half = torch.bfloat16 if precision == "bf16-mixed" else None  # of what is gathered
+    options = {"mesh": mesh, "mp_policy": MixedPrecisionPolicy(half, torch.float32)}
     for layer in (*policy.backbone.language_model.layers, *policy.backbone.visual.blocks):
-        fully_shard(layer, mesh=mesh)
-    fully_shard(policy, mesh=mesh)  # the rest: embedding and head, which may be one
+        fully_shard(layer, **options)
+    fully_shard(policy, **options)  # the rest: embedding and head, which may be one
     for name in ENTRIES:
         register_fsdp_forward_method(policy, name)
 
