@@ -30,8 +30,7 @@ class FSDP2Strategy(ModelParallelStrategy):
     Under bf16-mixed they are held in float32, gathered and computed with in bfloat16; gradients are
     reduced in float32.
 
-    A checkpoint is one file of whole tensors, as without a strategy: it can be gone on with on
-    another number of ranks, and under another strategy that writes a file.
+    A checkpoint is one file of whole tensors, as without a strategy.
 
     Args:
         timeout_minutes: how long a rank waits for another, at least the longest difference between
