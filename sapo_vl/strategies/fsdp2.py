@@ -35,6 +35,9 @@ class FSDP2Strategy(ModelParallelStrategy):
     Args:
         timeout_minutes: how long a rank waits for another, at least the longest difference between
             ranks in a rollout.
+
+    Raises:
+        ValueError: at the set-up, weights of several dtypes, or not of float32 under bf16-mixed.
     """
 
     def __init__(self, timeout_minutes: float = 60) -> None:
@@ -76,6 +79,7 @@ class FSDP2Strategy(ModelParallelStrategy):
 
 
 def _split(policy: Policy, mesh: Any, precision: str) -> None:
+    _check_dtypes(policy, precision)
     half = torch.bfloat16 if precision == "bf16-mixed" else None  # of what is gathered
     options = {"mesh": mesh, "mp_policy": MixedPrecisionPolicy(half, torch.float32)}
     for layer in (*policy.backbone.language_model.layers, *policy.backbone.visual.blocks):
@@ -83,6 +87,22 @@ def _split(policy: Policy, mesh: Any, precision: str) -> None:
     fully_shard(policy, **options)  # the rest: embedding and head, which may be one
     for name in ENTRIES:
         register_fsdp_forward_method(policy, name)
+
+
+def _check_dtypes(policy: Policy, precision: str) -> None:
+    dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in policy.parameters()})
+    if len(dtypes) > 1:
+        raise ValueError(
+            f"FSDP2Strategy takes weights of one dtype, the policy's are {' and '.join(dtypes)} "
+            "(adapters are float32). Set policy.dtype: float32, trainer.precision: bf16-mixed and "
+            "no policy.quantize, or take ZeroStrategy"
+        )
+    if precision.endswith("mixed") and dtypes != ["float32"]:
+        raise ValueError(
+            f"FSDP2Strategy: policy.dtype is {dtypes[0]}. The optimizer steps on the weights as "
+            "they are held, and small steps would be rounded away: set policy.dtype: float32 (it "
+            f"computes in half precision by trainer.precision: {precision})"
+        )
 
 
 def _last(policy: Any, last: bool) -> None:
