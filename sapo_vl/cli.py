@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from lightning.pytorch import LightningDataModule
+from lightning.pytorch import LightningDataModule, Trainer
 from lightning.pytorch.cli import LightningArgumentParser, LightningCLI
 from typing_extensions import override
 
 from sapo_vl.callbacks import ParityCheck
 from sapo_vl.modules.base import PolicyModule
+from sapo_vl.strategies.devices import check_devices
 
 
 class SapoCLI(LightningCLI):
@@ -22,6 +23,11 @@ class SapoCLI(LightningCLI):
         parser.link_arguments("seed_everything", "model.init_args.seed")
         parser.link_arguments("seed_everything", "data.init_args.seed")
         parser.link_arguments("model.init_args.policy.path", "data.init_args.processor")
+
+    @override
+    def instantiate_trainer(self, **kwargs: Any) -> Trainer:
+        check_devices(self._get(self.config_init, "trainer"))
+        return super().instantiate_trainer(**kwargs)
 
 
 def main(args: Any = None) -> None:

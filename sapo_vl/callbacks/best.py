@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,7 +15,10 @@ from typing_extensions import override
 class BestCheckpoint(L.Callback):
     """Save ``checkpoints/best.ckpt`` whenever a logged score is better than ever before.
 
-    The first one to reach a score keeps its place. A resumed run goes on from the best so far.
+    The first one to reach a score keeps its place. A resumed run goes on from the best so far. A
+    new best is written beside the last one and takes its place when it is whole; a run that is
+    killed in between leaves ``best.ckpt``, or all of it as ``best.ckpt.new``, which the next fit in
+    that folder puts in place.
 
     Args:
         monitor: what was logged in validation, such as "eval/all/greedy".
@@ -35,6 +39,11 @@ class BestCheckpoint(L.Callback):
         self.iteration = 0
 
     @override
+    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if trainer.is_global_zero:
+            finish_swap(self._path(trainer))
+
+    @override
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.state.fn != "fit" or trainer.sanity_checking:
             return
@@ -49,9 +58,20 @@ class BestCheckpoint(L.Callback):
             return
         self.best = score
         self.iteration = trainer.fit_loop.epoch_loop.total_batch_idx + 1
-        folder = Path(self.folder or trainer.log_dir or trainer.default_root_dir)
-        trainer.save_checkpoint(folder / "checkpoints" / "best.ckpt", weights_only=False)
+        path = self._path(trainer)
+        new = beside(path, "new")
+        if trainer.is_global_zero:
+            _remove(new)  # a part of one, left by a run that was killed
+        trainer.strategy.barrier("best: room for the new one")
+        trainer.save_checkpoint(new, weights_only=False)  # whole on all ranks when it returns
+        if trainer.is_global_zero:
+            swap(path)
+        trainer.strategy.barrier("best: in its place")
         rank_zero_info(f"best {self.monitor} so far: {score:.4g} after iteration {self.iteration}")
+
+    def _path(self, trainer: L.Trainer) -> Path:
+        folder = Path(self.folder or trainer.log_dir or trainer.default_root_dir)
+        return folder / "checkpoints" / "best.ckpt"
 
     @override
     def state_dict(self) -> dict[str, Any]:
@@ -60,3 +80,39 @@ class BestCheckpoint(L.Callback):
     @override
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         self.best, self.iteration = state_dict["best"], state_dict["iteration"]
+
+
+def beside(path: Path, what: str) -> Path:
+    """The place beside a checkpoint of the one that comes ("new") or goes ("old")."""
+    return path.with_name(f"{path.name}.{what}")
+
+
+def swap(path: Path) -> None:
+    """Put a checkpoint that is whole, beside ``path``, in its place; files and folders alike.
+
+    Folders cannot be replaced in one step. ``old`` is there only while that goes on, and while it
+    is, ``new`` is whole.
+    """
+    new, old = beside(path, "new"), beside(path, "old")
+    if path.is_file() and new.is_file():
+        new.replace(path)
+        return
+    if path.exists():
+        path.rename(old)
+    new.rename(path)
+    _remove(old)
+
+
+def finish_swap(path: Path) -> None:
+    """Do what is left of a swap that was cut short."""
+    new, old = beside(path, "new"), beside(path, "old")
+    if old.exists() and not path.exists():
+        new.rename(path)
+    _remove(old)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

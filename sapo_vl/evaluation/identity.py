@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.tensor import DTensor
 
 _SHARE = 512  # leading values of each parameter that go into the probe
 _OF_SHARD = 8  # of those that are split: as many as any number of ranks leaves on the first
@@ -32,14 +33,16 @@ def weights_probe(model: nn.Module) -> str:
     """Hash of the first values of every parameter as they lie in memory.
 
     Tells apart what has the same files: a model trained further in this process, or one whose
-    weights came from a checkpoint. Of weights that ZeRO-3 has split it takes the first few values,
-    which lie on rank 0: to be called there.
+    weights came from a checkpoint. Of weights that are split over ranks it takes the first few
+    values, which lie on rank 0: to be called there.
     """
     digest = hashlib.sha256()
     for name, parameter in model.named_parameters():
         shape = tuple(getattr(parameter, "ds_shape", parameter.shape))
         digest.update(f"{name} {parameter.dtype} {shape}".encode())
-        shard = getattr(parameter, "ds_tensor", None)
+        shard = getattr(parameter, "ds_tensor", None)  # of ZeRO-3
+        if isinstance(parameter, DTensor):  # FSDP2 splits by rows
+            shard = parameter.detach().to_local().flatten()
         digest.update(_bytes(parameter.detach() if shard is None else shard[:_OF_SHARD]))
     return digest.hexdigest()
 

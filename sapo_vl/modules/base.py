@@ -23,7 +23,7 @@ from sapo_vl.policy.lora import base_fingerprint
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
 from sapo_vl.rollout.merge import take
-from sapo_vl.strategies import whole_weights
+from sapo_vl.strategies import fitting_optimizer, whole_weights
 from sapo_vl.types import Answers, PromptBatch, Rollout, Sampling
 from sapo_vl.verifiers import VerifierPool
 
@@ -85,7 +85,7 @@ class PolicyModule(L.LightningModule):
     @override
     def configure_optimizers(self) -> Any:
         trainable = [p for p in self.policy.parameters() if p.requires_grad]
-        optimizer = self.optimizer_factory(trainable)
+        optimizer = fitting_optimizer(self.trainer.strategy, self.optimizer_factory(trainable))
         scheduler = self.lr_scheduler_factory(optimizer)
         return {
             "optimizer": optimizer,

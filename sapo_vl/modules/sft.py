@@ -27,6 +27,8 @@ class SFTModule(PolicyModule):
         seed: of every draw in the run.
         verifier_pool: judges in worker processes, within limits of time and memory; by default
             verifiers run in this process.
+        samples_per_task: task -> samples of each of its prompts in validation and test, instead of
+            the group_size of ``evaluation``.
     """
 
     def __init__(
@@ -38,8 +40,18 @@ class SFTModule(PolicyModule):
         lr_scheduler: LRSchedulerCallable = constant_lr,
         seed: int = 0,
         verifier_pool: VerifierPool | None = None,
+        samples_per_task: dict[str, int] | None = None,
     ) -> None:
-        super().__init__(policy, evaluation, rollout, optimizer, lr_scheduler, seed, verifier_pool)
+        super().__init__(
+            policy,
+            evaluation,
+            rollout,
+            optimizer,
+            lr_scheduler,
+            seed,
+            verifier_pool,
+            samples_per_task,
+        )
 
     @override
     def training_step(self, batch: PromptBatch, batch_idx: int) -> Tensor:

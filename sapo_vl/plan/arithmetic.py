@@ -59,13 +59,16 @@ def arithmetic(run: RunSettings, lengths: Lengths, *, packed: bool) -> Arithmeti
     sizes = [size(part, group, lengths, packed=packed) for parts in cuts for part in parts]
     steps = run.max_steps if run.max_steps >= 0 else None
     iterations = steps // run.updates if steps is not None else None
+    passes = 1
+    if run.sampler is not None:
+        passes = len(run.sampler.passes([lengths.prompt] * drawn, group, lengths.response))
     return Arithmetic(
         prompts=kept,
         responses=kept * group,
         micro_batches=tuple(map(len, cuts)),
         update_tokens=sum(s.tokens for s in sizes),
         rollout_tokens=drawn * (lengths.prompt + group * lengths.response),
-        passes=-(-drawn // max(1, run.max_rows // group)) if run.max_rows else 1,
+        passes=passes,
         optimizer_steps=steps,
         iterations=iterations,
         prompts_of_run=iterations * run.prompts if iterations is not None else None,

@@ -11,10 +11,11 @@ from sapo_vl.plan.activations import Activations, MicroBatchSize, Scoring, updat
 from sapo_vl.plan.architecture import load_architecture, meta_model
 from sapo_vl.plan.arithmetic import Arithmetic, Lengths, arithmetic, largest_micro_batch
 from sapo_vl.plan.counts import Counts, count
-from sapo_vl.plan.rollout import RolloutMemory, pass_size, rollout_memory
+from sapo_vl.plan.rollout import RolloutMemory, RolloutSize, pass_size, rollout_memory
 from sapo_vl.plan.settings import RunSettings
 from sapo_vl.plan.shape import Shape
 from sapo_vl.plan.sharding import Sharding
+from sapo_vl.rollout import Sampler
 
 GIB = 2**30
 USABLE = 0.99  # of a GPU's nominal GiB: torch finds 79.2 of 80
@@ -182,16 +183,20 @@ def _activations(
 
 
 def _rollout(run: RunSettings, shape: Shape, lengths: Lengths) -> RolloutMemory:
-    prompts, group = max(1, run.prompts // run.sharding.ranks), run.sampling.group_size
-    size = pass_size(
+    prompts = max(1, run.prompts // run.sharding.ranks)
+    size = _pass(prompts, run.sampling.group_size, run.sampler, lengths)
+    return rollout_memory(shape, size, run.policy.activation_size)
+
+
+def _pass(prompts: int, group: int, sampler: Sampler | None, lengths: Lengths) -> RolloutSize:
+    return pass_size(
         prompts,
         group,
-        run.max_rows or prompts * group,
-        lengths.prompt,
-        lengths.response,
-        lengths.image,
+        sampler,
+        prompt_tokens=lengths.prompt,
+        new_tokens=lengths.response,
+        image_tokens=lengths.image,
     )
-    return rollout_memory(shape, size, run.policy.activation_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,8 +240,8 @@ def _with_rows(plan: Plan, rows: int) -> Plan:
 
 def _with_pass(plan: Plan, rows: int) -> Plan:
     """The same with a pass of this many rows, in whole groups from one group on."""
-    lengths, group = plan.lengths, min(rows, plan.run.sampling.group_size)
-    one = pass_size(rows, group, rows, lengths.prompt, lengths.response, lengths.image)
+    group = min(rows, plan.run.sampling.group_size)
+    one = _pass(rows // group, group, None, plan.lengths)
     return replace(plan, rollout=rollout_memory(plan.shape, one, plan.run.policy.activation_size))
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sapo_vl.plan import saved
 from sapo_vl.plan.shape import Shape, TextShape
+from sapo_vl.rollout import Sampler
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,13 +41,24 @@ class RolloutMemory:
 
 
 def pass_size(
-    prompts: int, group: int, max_rows: int, prompt_tokens: int, new_tokens: int, image_tokens: int
+    prompts: int,
+    group: int,
+    sampler: Sampler | None,
+    *,
+    prompt_tokens: int,
+    new_tokens: int,
+    image_tokens: int,
 ) -> RolloutSize:
-    """The largest pass: as many whole groups as ``max_rows`` holds, or a part of one."""
-    group = min(group, max_rows or group)
+    """The largest pass that the sampler makes of these prompts; all in one without a sampler."""
+    passes = [(list(range(prompts)), range(group))]
+    if sampler is not None:
+        passes = sampler.passes([prompt_tokens] * prompts, group, new_tokens)
+    together, part = max(
+        passes, key=lambda one: len(one[0]) * (prompt_tokens + len(one[1]) * new_tokens)
+    )
     return RolloutSize(
-        prompts=min(prompts, max(1, max_rows // group)),
-        group=group,
+        prompts=len(together),
+        group=len(part),
         prompt_tokens=prompt_tokens,
         new_tokens=new_tokens,
         image_tokens=image_tokens,

@@ -17,6 +17,7 @@ from sapo_vl.plan.counts import Adapters
 from sapo_vl.plan.sharding import Sharding, read_sharding
 from sapo_vl.plan.states import moments_of
 from sapo_vl.policy.config import Part
+from sapo_vl.rollout import Sampler
 from sapo_vl.types import Sampling
 
 GPUS_PER_NODE = 8  # what trainer.devices: auto is taken for
@@ -45,7 +46,7 @@ class RunSettings:
     policy: PolicySettings
     sampling: Sampling
     evaluation: Mapping[str, Sampling]
-    max_rows: int  # of the sampler
+    sampler: Sampler | None  # None: an engine that works through its rows as it likes
     updates: int  # per iteration
     spare_prompts: int  # of every rank
     micro_batch: MicroBatch
@@ -105,7 +106,7 @@ def read_settings(arguments: Sequence[str], ranks: int | None = None) -> RunSett
         ),
         sampling=Sampling(**arguments_of_model["sampling"]),
         evaluation={k: Sampling(**v) for k, v in (arguments_of_model["evaluation"] or {}).items()},
-        max_rows=_max_rows(arguments_of_model["rollout"]),
+        sampler=_sampler(arguments_of_model["rollout"]),
         updates=arguments_of_model["updates_per_iteration"],
         spare_prompts=arguments_of_model["spare_prompts"],
         micro_batch=MicroBatch(**arguments_of_model["micro_batch"]),
@@ -151,11 +152,11 @@ def _optimizer(optimizer: Any) -> tuple[str, dict[str, Any]]:
     return optimizer["class_path"], dict(optimizer.get("init_args") or {})
 
 
-def _max_rows(rollout: Any) -> int:
-    """The sampler's ``max_rows``; an engine without one works through its rows as it likes."""
-    if isinstance(rollout, Mapping):
-        return int((rollout.get("init_args") or {}).get("max_rows", 0))
-    return int(rollout.max_rows)
+def _sampler(rollout: Any) -> Sampler | None:
+    if not isinstance(rollout, Mapping):
+        return rollout if isinstance(rollout, Sampler) else None
+    kind = _class(rollout["class_path"])
+    return kind(**(rollout.get("init_args") or {})) if issubclass(kind, Sampler) else None
 
 
 def _ranks(trainer: Mapping[str, Any]) -> int:

@@ -84,7 +84,7 @@ class TokenStats(nn.Module):
         def apply(hidden: Tensor) -> Tensor:
             if type(head) is nn.Linear:  # by its weight, so as not to call the module
                 return F.linear(hidden, head.weight, head.bias)
-            return head(hidden)  # wrapped by an adapter
+            return head(hidden)  # a quantized one
 
         return token_stats(hidden_ND, token_N, apply, temperature, banned_V, chunk_tokens)
 

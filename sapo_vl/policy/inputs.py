@@ -6,7 +6,7 @@ Shape letters: P prompts, S prompt tokens (padded), B rows, T response tokens.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -93,37 +93,46 @@ def join_right(
 def encode_media(
     backbone: Any, prompts: Sequence[PromptInputs], order: Sequence[int]
 ) -> dict[str, Any]:
-    """Run the vision tower once over the prompts' media; lay the features out in row order.
+    """Run the vision tower once over the prompts' images and videos; lay out in row order.
 
-    ``order`` names the prompt of each row, so that a group's rows share one pass through the tower
-    (their gradients add up). Returns what the model takes as ``mm_encoder_outputs``; empty without
+    One call for both: under strategies that split weights all ranks have to make as many. ``order``
+    names the prompt of each row, so that a group's rows share one pass through the tower (their
+    gradients add up). Returns what the model takes as ``mm_encoder_outputs``; empty without
     media.
     """
-    used = set(order)
-    outputs: dict[str, Any] = {}
-    for pixels, (name, grid) in PIXELS.items():
-        having = [i for i, p in enumerate(prompts) if i in used and pixels in p.media]
-        if not having:
-            continue
-        features = getattr(backbone, f"get_{name}_features")(
-            torch.cat([prompts[i].media[pixels] for i in having]),
-            torch.cat([prompts[i].media[grid] for i in having]),
-            return_dict=True,
-        )
-        items: dict[int, list[int]] = {}  # prompt -> places of its images among all of them
-        place = 0
-        for i in having:
-            count = len(prompts[i].media[grid])
-            items[i] = list(range(place, place + count))
-            place += count
-        wanted = [k for i in order for k in items.get(i, [])]
-        features.pooler_output = [features.pooler_output[k] for k in wanted]
-        if getattr(features, "deepstack_features", None):
-            features.deepstack_features = [
-                [layer[k] for k in wanted] for layer in features.deepstack_features
-            ]
-        outputs[name] = features
-    return outputs
+    items = [
+        (name, i, prompts[i].media[pixels], prompts[i].media[grid])
+        for pixels, (name, grid) in PIXELS.items()
+        for i in sorted(set(order))
+        if pixels in prompts[i].media
+    ]
+    if not items:
+        return {}
+    # To the tower an image is a video of one frame; every family says so (get_video_features).
+    features = backbone.get_image_features(
+        torch.cat([pixels for _, _, pixels, _ in items]),
+        torch.cat([grid for _, _, _, grid in items]),
+        return_dict=True,
+    )
+    places: dict[str, dict[int, range]] = {}  # of a prompt's images (videos) among all of them
+    start = 0
+    for name, i, _, grid in items:
+        places.setdefault(name, {})[i] = range(start, start + len(grid))
+        start += len(grid)
+    return {
+        name: _select(features, [k for i in order for k in of.get(i, ())])
+        for name, of in places.items()
+    }
+
+
+def _select(features: Any, wanted: Sequence[int]) -> Any:
+    """The tower's output for some of the images that it saw, in this order."""
+    levels = {"pooler_output": [features.pooler_output[k] for k in wanted]}
+    if getattr(features, "deepstack_features", None):
+        levels["deepstack_features"] = [
+            [layer[k] for k in wanted] for layer in features.deepstack_features
+        ]
+    return replace(features, **levels)
 
 
 def vision_anchor(backbone: Any) -> Tensor:

@@ -16,6 +16,7 @@ from sapo_vl.policy.config import AdapterConfig, Part
 from sapo_vl.policy.parts import part_of
 
 NAME = "default"  # peft's own name of an only adapter
+HEAD = "lm_head"
 EXPERTS = ".experts."  # a mixture-of-experts layer keeps its weights in one parameter
 
 
@@ -23,7 +24,8 @@ def add_adapters(model: nn.Module, config: AdapterConfig, frozen: Iterable[Part]
     """Freeze the model and give it adapters that change nothing yet.
 
     Raises:
-        ValueError: a rank below 1, an unknown part or target, or a part named in ``frozen``.
+        ValueError: a rank below 1, an unknown part or target, the head as a target, or a part
+            named in ``frozen``.
     """
     inject_adapter_in_model(peft_config(model, config, frozen), model, adapter_name=NAME)
     hold_in_float32(model)
@@ -109,6 +111,12 @@ def base_fingerprint(model: nn.Module) -> int | None:
 def _check(config: AdapterConfig, frozen: set[Part]) -> None:
     if config.rank < 1:
         raise ValueError(f"policy.lora.rank is {config.rank}; it must be at least 1")
+    if config.targets != "all-linear" and HEAD in config.targets:
+        raise ValueError(
+            f"policy.lora.targets names {HEAD}, which gets no adapter: smaller models tie it to "
+            "the embedding, which an adapter would change as well, and log-probs are computed in "
+            "chunks from the head's own weight. Take it out."
+        )
     known = get_args(Part)
     unknown = sorted(set(config.parts) - set(known))
     if unknown or not config.parts:

@@ -52,6 +52,12 @@ def clip_and_step(
     return norm
 
 
+@singledispatch
+def fitting_optimizer(strategy: Any, optimizer: Any) -> Any:
+    """Give the optimizer that does the same where this strategy keeps the states."""
+    return optimizer
+
+
 @whole_weights.register
 def _(strategy: DeepSpeedStrategy) -> AbstractContextManager[None]:
     raise ValueError(USE_OURS)

@@ -1,8 +1,9 @@
 """DeepSpeed ZeRO 1, 2 and 3 for modules that accumulate and step by hand.
 
 Lightning runs ``engine.forward`` once a training step, DeepSpeed counts micro-batches by it; with
-several micro-batches in one training step that loses all gradients but the last. Its clipping,
-its gradient norm and ZeRO-3's partitioned weights each need a word, too; they are all here.
+several micro-batches in one training step that loses all gradients but the last. Where Lightning
+accumulates over training steps, both divide by their number. DeepSpeed's clipping, its gradient
+norm and ZeRO-3's partitioned weights each need a word, too; they are all here.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ import torch
 from lightning.pytorch.accelerators import CPUAccelerator
 from lightning.pytorch.strategies import DeepSpeedStrategy
 from lightning.pytorch.utilities import rank_zero_warn
-from torch import Tensor, nn
+from torch import Tensor
 from typing_extensions import override
 
 from sapo_vl.policy import Policy
-from sapo_vl.strategies.by_strategy import clip_and_step, whole_weights
+from sapo_vl.strategies.by_strategy import clip_and_step, fitting_optimizer, whole_weights
+from sapo_vl.strategies.cpu_adam import cpu_adam
+from sapo_vl.strategies.gathering import gathered, offload_of
 
 
 class ZeroStrategy(DeepSpeedStrategy):
@@ -31,7 +34,8 @@ class ZeroStrategy(DeepSpeedStrategy):
     Args:
         stage: what is split over ranks: 1 the optimizer's states, 2 the gradients too, 3 the
             weights too.
-        offload_optimizer: keep optimizer states, and step, in CPU memory.
+        offload_optimizer: keep optimizer states, and step, in CPU memory; torch's AdamW becomes
+            DeepSpeed's own for CPUs.
         offload_parameters: keep the weights' shards in CPU memory (stage 3).
         pin_memory: page-locked CPU memory for what is offloaded: faster copies.
         overlap_comm: reduce gradients while the backward pass goes on; costs buffers of about 4.5
@@ -158,11 +162,16 @@ class ZeroStrategy(DeepSpeedStrategy):
             self.deepspeed_engine.set_gradient_accumulation_boundary(True)
 
     @override
+    def backward(self, closure_loss: Tensor, optimizer: Any, *args: Any, **kwargs: Any) -> Tensor:
+        # Lightning has already divided by accumulate_grad_batches; DeepSpeed would once more.
+        return super().backward(closure_loss, optimizer, *args, scale_wrt_gas=False, **kwargs)
+
+    @override
     def post_backward(self, closure_loss: Tensor) -> None:
         # DeepSpeed counts micro-batches in engine.forward, which holds a whole training step here.
         self.deepspeed_engine.optimizer.clear_backward_seen_flag()
         if self.zero_stage_3:  # its trace of modules is that of one micro-batch
-            _offload(self.deepspeed_engine).get_param_coordinator().reset_step()
+            offload_of(self.deepspeed_engine).get_param_coordinator().reset_step()
 
 
 @contextmanager
@@ -213,28 +222,19 @@ def _whole_weights(strategy: ZeroStrategy) -> Iterator[None]:
     if not strategy.zero_stage_3 or strategy._whole:
         yield
         return
-    import deepspeed
-
-    engine = strategy.deepspeed_engine
-    parameters = list(engine.module.parameters())
     strategy._whole = True
     try:
-        # Tensors made in inference mode could not be trained on afterwards. Leaving that mode turns
-        # gradients on, whatever was said outside.
-        with (
-            torch.inference_mode(False),
-            torch.no_grad(),
-            deepspeed.zero.GatheredParameters(parameters),
-        ):
-            # Gathering is not enough: the hooks that fetch and release weights talk to the other
-            # ranks, which may be done with their responses by now.
-            _remove_hooks(_offload(engine), parameters)
-            try:
-                yield
-            finally:
-                _restore_hooks(_offload(engine))
+        with gathered(strategy.deepspeed_engine):
+            yield
     finally:
         strategy._whole = False
+
+
+@fitting_optimizer.register
+def _fitting_optimizer(strategy: ZeroStrategy, optimizer: Any) -> Any:
+    assert isinstance(strategy.config, dict)
+    offloaded = "offload_optimizer" in strategy.config["zero_optimization"]
+    return cpu_adam(optimizer) if offloaded else optimizer
 
 
 @clip_and_step.register
@@ -245,27 +245,6 @@ def _clip_and_step(
     engine.optimizer.clip_grad = float(max_norm)  # DeepSpeed clips in its step, by this alone
     optimizer.step()
     return float(engine.get_global_grad_norm())
-
-
-def _offload(engine: Any) -> Any:
-    """What holds ZeRO-3's hooks: part of the optimizer in training, in its place otherwise."""
-    return getattr(engine.optimizer, "parameter_offload", engine.optimizer)
-
-
-def _remove_hooks(offload: Any, parameters: list[nn.Parameter]) -> None:
-    for parameter in parameters:
-        parameter.ds_active_sub_modules.clear()  # type: ignore[attr-defined]
-    for hook in (*offload.forward_hooks, *offload.backward_hooks, offload.fwd_pre_hook):
-        hook.remove()
-    offload.forward_hooks, offload.backward_hooks = [], []
-
-
-def _restore_hooks(offload: Any) -> None:
-    coordinator = offload.get_param_coordinator()
-    offload.fwd_pre_hook = offload.module.register_forward_pre_hook(
-        lambda *_: coordinator.reset_step()
-    )
-    offload._register_deepspeed_module(offload.module)  # forgets the trace of modules, too
 
 
 def _allow_cpu() -> None:

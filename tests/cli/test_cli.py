@@ -296,7 +296,13 @@ def test_no_config_is_left_out_above() -> None:
         "test.yaml",
         "data.yaml",
     }
-    known |= {"model.yaml", "lora.yaml", "ddp.yaml", *(f"{name}.yaml" for name in MODELS)}
+    known |= {
+        "model.yaml",
+        "lora.yaml",
+        "ddp.yaml",
+        "fsdp2.yaml",
+        *(f"{name}.yaml" for name in MODELS),
+    }
     known |= {"1m.yaml", "3m.yaml", "10m.yaml"}  # read as models by scripts/size_study.sh
     known |= {f"zero{kind}.yaml" for kind in ("1", "2", "2_offload", "3", "3_offload")}
     known |= {"trainer.yaml", "greedy.yaml", "instruct.yaml", "thinking.yaml", "sapo_paper.yaml"}

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import lightning as L
 import pytest
 import torch
 from project import Project, trainer
@@ -102,3 +103,19 @@ def test_validation_scores_are_those_of_the_verdicts(project: Project, tmp_path:
             assert logged[f"eval/{task}/{name}_stderr"] == pytest.approx(stderr, abs=1e-6)
             assert logged[f"eval/{task}/{name}_n"] == len(own) == (24 if task == "all" else 12)
     assert 0 < logged["eval/all/avg3"] < 1  # not all alike, so that the comparison means something
+
+
+class Texts(L.Callback):
+    """Number of responses to a prompt, by task."""
+
+    def __init__(self) -> None:
+        self.counts: set[tuple[str, int]] = set()
+
+    def on_test_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
+        self.counts |= {(a.prompt.task, len(a.texts)) for a in outputs["answers"]}
+
+
+def test_a_task_may_have_its_own_number_of_samples(project: Project, tmp_path: Path) -> None:
+    module, texts = sft(project, samples_per_task={"count_colour": 3}), Texts()
+    trainer(tmp_path, callbacks=[texts]).test(module, project.data())
+    assert texts.counts == {("leftmost_colour", 1), ("count_colour", 3)}

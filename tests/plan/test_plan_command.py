@@ -120,6 +120,28 @@ def test_the_largest_is_the_largest(tmp_path: Path) -> None:
     assert rollout(most.rows) <= memory < rollout(most.rows + 1)
 
 
+def test_the_samplers_limits_bound_the_cache(tmp_path: Path) -> None:
+    """8 prompts of 4096 tokens and 16 responses of 2048 to each, on each of 8 ranks."""
+
+    def rollout(*limits: str) -> tuple[int, int]:
+        sampler = ("--model.rollout=sapo_vl.rollout.Sampler", *limits)
+        _, plan = written(tmp_path, *overlay(tmp_path, ZERO2), *sampler)
+        return plan["arithmetic"]["passes"], plan["rollout"]["cache"]
+
+    token = 2 * 8 * 128 * 2  # of one layer: keys and values, 8 heads of 128 in two bytes
+    # by max_rows, max_tokens: passes, prompts in the largest and responses to each
+    for rows, tokens, passes, prompts, group in [
+        (256, 0, 1, 8, 16),
+        (64, 0, 2, 4, 16),
+        (256, 3 * (4096 + 16 * 2048), 3, 3, 16),
+        (256, 4096 + 5 * 2048, 28, 1, 5),  # 5 of each group three times, then 1 of two groups
+        (8, 10**9, 16, 1, 8),
+    ]:
+        limits = (f"--model.rollout.max_rows={rows}", f"--model.rollout.max_tokens={tokens}")
+        new = prompts * group * 2048
+        assert rollout(*limits) == (passes, token * (36 * (prompts * 4096 + new) + new))
+
+
 @pytest.mark.parametrize(
     ("more", "message"),
     [

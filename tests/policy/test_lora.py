@@ -159,6 +159,7 @@ def test_the_base_is_told_from_another(load_policy: Callable[..., Policy]) -> No
         ({"lora": AdapterConfig(rank=0)}, "policy.lora.rank is 0"),
         ({"lora": AdapterConfig(targets=["qq_proj"])}, "qq_proj.*known:.*q_proj"),
         ({"lora": AdapterConfig(targets=[])}, "policy.lora.targets"),
+        ({"lora": AdapterConfig(targets=["q_proj", "lm_head"])}, "lm_head, which gets no adapter"),
         ({"lora": AdapterConfig(parts=["eyes"])}, "eyes"),
         ({"lora": AdapterConfig(parts=[])}, "one or more of"),
         ({"lora": LORA, "freeze": ["language"]}, "both name.*language"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
 from models import encode, picture
@@ -35,6 +36,7 @@ def calls(policy: Policy, prompts: list[PromptInputs], lengths: list[int]) -> li
     return seen
 
 
+@pytest.mark.filterwarnings("ignore")  # of a video's missing frame rate
 def test_calls_depend_neither_on_media_nor_on_lengths(
     family: str, load_policy: Callable[..., Policy]
 ) -> None:
@@ -46,6 +48,12 @@ def test_calls_depend_neither_on_media_nor_on_lengths(
     assert calls(policy, [text], [2, 2]) == wanted
     assert calls(policy, [text], [1, 1]) == wanted  # nothing after the first token
     assert calls(policy, [seen], [12]) == wanted
+    frames = np.stack([np.asarray(picture(32, 48, str(n))) for n in range(4)])
+    moving = encode(policy.processor, "What moves?", videos=[frames])
+    both = encode(policy.processor, "Both?", [picture(48, 32)], [frames[:2]])
+    assert calls(policy, [moving, text], [3, 2]) == wanted
+    assert calls(policy, [both], [4]) == wanted
+    assert calls(policy, [seen, moving], [4, 2]) == wanted
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])

@@ -10,7 +10,9 @@ from lightning.pytorch.plugins import Precision
 from lightning.pytorch.strategies import DeepSpeedStrategy
 from project import Project, trainer
 
+from sapo_vl.policy import AdapterConfig
 from sapo_vl.strategies import ZeroStrategy, clip_and_step, whole_weights
+from sapo_vl.strategies.fsdp2 import _split
 
 
 def test_a_missing_deepspeed_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,3 +62,14 @@ def test_plain_strategies_clip_to_the_norm_that_is_returned(project: Project) ->
     after = module.policy.parameters()
     moved = sum(float((a - b).square().sum()) for a, b in zip(after, before, strict=True)) ** 0.5
     assert moved == pytest.approx(0.5, rel=1e-4)
+
+
+def test_weights_of_two_dtypes_cannot_be_split_by_fsdp2(project: Project) -> None:
+    policy = project.policy(dtype="bfloat16", lora=AdapterConfig(rank=2, alpha=2))
+    with pytest.raises(ValueError, match=r"bfloat16 and float32.*policy\.dtype: float32"):
+        _split(policy, None, "bf16-mixed")
+
+
+def test_small_steps_are_not_rounded_away_under_fsdp2(project: Project) -> None:
+    with pytest.raises(ValueError, match=r"policy\.dtype is bfloat16.*policy\.dtype: float32"):
+        _split(project.policy(dtype="bfloat16"), None, "bf16-mixed")

@@ -20,6 +20,7 @@ from zero_case import Case
 
 pytest.importorskip("deepspeed")
 TESTS = Path(__file__).resolve().parents[1]
+LAYERS = ["q_proj", "v_proj", "down_proj"]
 
 
 def launch(cases: list[Case], out: Path, hosts: int = 1) -> dict[str, dict[str, Any]]:
@@ -89,6 +90,24 @@ def test_iterations_under_zero_equal_one_process(project: Project, tmp_path: Pat
 
 
 @pytest.mark.slow
+def test_fine_tuning_accumulates_over_batches_as_one_process_does(
+    project: Project, tmp_path: Path
+) -> None:
+    # A gradient that is clipped hides a wrong scale, one that is not hides a clip that is left out.
+    clipped = Case("clipped", project.model, accumulate=3, clip=0.2)
+    whole = replace(clipped, name="whole", clip=0)
+    wanted = {case.name: zero_case.run(case, tmp_path) for case in (clipped, whole)}
+    assert apart(wanted["clipped"], wanted["whole"]) > 1e-2
+    cases = {
+        f"{case.name}-{stage}": replace(case, name=f"{case.name}-{stage}", stage=stage)
+        for case in (clipped, whole)
+        for stage in (0, 1, 2, 3)  # 0: DDP
+    }
+    for name, result in launch(list(cases.values()), tmp_path).items():
+        assert apart(result, wanted[name.split("-")[0]]) < 2e-6, name
+
+
+@pytest.mark.slow
 def test_a_resumed_run_ends_as_the_unbroken_one(project: Project, tmp_path: Path) -> None:
     cases = []
     for stage in (1, 2, 3):
@@ -100,6 +119,48 @@ def test_a_resumed_run_ends_as_the_unbroken_one(project: Project, tmp_path: Path
         whole, broken = got[f"whole{stage}"], got[f"broken{stage}"]
         assert apart(whole, broken) == 0
         assert [row["iteration"] for row in broken["rows"]] == [0, 0, 1, 1]
+        assert whole["rows"] == broken["rows"]
+
+
+@pytest.mark.slow
+def test_adapters_under_zero_equal_one_process_and_resume_to_the_bit(
+    project: Project, tmp_path: Path
+) -> None:
+    alone = Case("alone", project.model, lora=LAYERS, optimizer="AdamW", lr=1e-2)
+    wanted = zero_case.run(alone, tmp_path)
+    start = project.policy().model.state_dict()
+    cases = []
+    for stage in (2, 3):
+        whole = replace(alone, name=f"whole{stage}", stage=stage)
+        folder = str(tmp_path / f"checkpoint{stage}")
+        cases += [whole, replace(whole, name=f"broken{stage}", stop=1, folder=folder)]
+    got = launch(cases, tmp_path)
+    for stage in (2, 3):
+        whole, broken = got[f"whole{stage}"], got[f"broken{stage}"]
+        assert apart(whole, wanted) < 2e-6
+        for name, value in whole["weights"].items():
+            if ".lora_B." in name:
+                assert value.abs().max() > 1e-3, name  # it starts at 0
+            elif ".lora_A." not in name:
+                assert torch.equal(value, start[name.replace(".base_layer", "")]), name
+        assert apart(whole, broken) == 0
+        assert [row["iteration"] for row in broken["rows"]] == [0, 0, 1, 1]
+        assert whole["rows"] == broken["rows"]
+
+
+@pytest.mark.slow
+def test_adapters_in_half_precision_resume_to_the_bit(project: Project, tmp_path: Path) -> None:
+    alone = Case("alone", project.model, lora=LAYERS, optimizer="AdamW", lr=1e-2)
+    names = [(stage, precision) for stage in (2, 3) for precision in ("bf16-mixed", "bf16-true")]
+    cases = []
+    for stage, precision in names:
+        whole = replace(alone, name=f"whole{stage}-{precision}", stage=stage, precision=precision)
+        folder = str(tmp_path / f"checkpoint{stage}-{precision}")
+        cases += [whole, replace(whole, name=f"broken{stage}-{precision}", stop=1, folder=folder)]
+    got = launch(cases, tmp_path)
+    for stage, precision in names:
+        whole, broken = got[f"whole{stage}-{precision}"], got[f"broken{stage}-{precision}"]
+        assert apart(whole, broken) == 0
         assert whole["rows"] == broken["rows"]
 
 
@@ -126,6 +187,18 @@ def test_other_families_under_zero_3(
     wanted = zero_case.run(alone, tmp_path)
     got = launch([replace(alone, name="zero3", stage=3)], tmp_path)
     assert_equal(got["zero3"], wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of a video's missing frame rate
+@pytest.mark.parametrize("family", ["qwen2_5_vl", "qwen3_vl_moe"])
+def test_a_rank_with_videos_does_not_wait_for_one_without(
+    model_folder: Callable[[str], Path], tmp_path: Path, family: str
+) -> None:
+    alone = Case("alone", str(model_folder(family)), videos=True)
+    wanted = zero_case.run(alone, tmp_path)
+    for result in launch([replace(alone, name="zero3", stage=3)], tmp_path).values():
+        assert_equal(result, wanted)
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""The command line under ZeRO-3 on two ranks: fit with validation and export, then test."""
+"""The command line on two ranks that split weights: fit with validation and export, then test."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ from safetensors.torch import load_file
 
 pytest.importorskip("deepspeed")
 TESTS = Path(__file__).resolve().parents[1]
-ZERO_3 = {
-    "class_path": "sapo_vl.strategies.ZeroStrategy",
-    "init_args": {"stage": 3, "param_persistence_threshold": 0},
+STRATEGIES: dict[str, dict[str, Any]] = {
+    "zero3": {
+        "class_path": "sapo_vl.strategies.ZeroStrategy",
+        "init_args": {"stage": 3, "param_persistence_threshold": 0},
+    },
+    "fsdp2": {"class_path": "sapo_vl.strategies.FSDP2Strategy"},
 }
 
 
-def content(project: Project, out: Path, devices: int) -> dict[str, Any]:
+def content(project: Project, out: Path, strategy: str | None) -> dict[str, Any]:
     def tasks(split: str) -> list[dict[str, Any]]:
         return [
             {
@@ -61,8 +64,8 @@ def content(project: Project, out: Path, devices: int) -> dict[str, Any]:
         },
         "trainer": {
             "accelerator": "cpu",
-            "devices": devices,
-            "strategy": ZERO_3 if devices > 1 else "auto",
+            "devices": 2 if strategy else 1,
+            "strategy": STRATEGIES[strategy] if strategy else "auto",
             "use_distributed_sampler": False,
             "inference_mode": False,
             "max_steps": 2,
@@ -80,6 +83,10 @@ def content(project: Project, out: Path, devices: int) -> dict[str, Any]:
                     "init_args": {"folder": str(out)},
                 },
                 {
+                    "class_path": "sapo_vl.callbacks.BestCheckpoint",
+                    "init_args": {"monitor": "eval/all/avg2", "folder": str(out)},
+                },
+                {
                     "class_path": "sapo_vl.callbacks.ResultWriter",
                     "init_args": {"folder": str(out / "test")},
                 },
@@ -88,25 +95,26 @@ def content(project: Project, out: Path, devices: int) -> dict[str, Any]:
     }
 
 
-def sapo_vl(project: Project, out: Path, command: str, devices: int, *more: str) -> None:
+def sapo_vl(project: Project, out: Path, command: str, strategy: str | None, *more: str) -> None:
     out.mkdir(exist_ok=True)
     path = out / "in.yaml"
-    path.write_text(yaml.safe_dump(content(project, out, devices)))
+    path.write_text(yaml.safe_dump(content(project, out, strategy)))
     environment = os.environ | {
         "PYTHONPATH": f"{TESTS.parent}:{TESTS}",
         "OMP_NUM_THREADS": "1",
         "DS_ACCELERATOR": "cpu",
     }
     line = [sys.executable, "-m", "sapo_vl", command, "--config", str(path), *more]
-    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(line, env=environment, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr[-4000:]
 
 
 @pytest.mark.slow
-def test_fit_and_test_on_two_ranks(project: Project, tmp_path: Path) -> None:
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_fit_and_test_on_two_ranks(project: Project, tmp_path: Path, strategy: str) -> None:
     one, two = tmp_path / "one", tmp_path / "two"
-    sapo_vl(project, one, "fit", 1)
-    sapo_vl(project, two, "fit", 2)
+    sapo_vl(project, one, "fit", None)
+    sapo_vl(project, two, "fit", strategy)
     first, second = (load_file(out / "hf/model.safetensors") for out in (one, two))
     assert first.keys() == second.keys()
     start = project.policy().model.state_dict()
@@ -114,8 +122,14 @@ def test_fit_and_test_on_two_ranks(project: Project, tmp_path: Path) -> None:
     assert max(float((first[k] - second[k]).abs().max()) for k in first) < 2e-6
     assert all(v.dtype == torch.float32 for v in second.values())
 
-    for out, devices in ((one, 1), (two, 2)):
-        sapo_vl(project, out, "test", devices, "--model.policy.path", str(one / "hf"))
+    assert (one / "checkpoints/best.ckpt").is_file()
+    assert (two / "checkpoints/best.ckpt/latest").is_file() == (strategy == "zero3")
+    assert (two / "checkpoints/best.ckpt").exists()
+    for out, name in ((one, None), (two, strategy)):
+        sapo_vl(project, out, "test", name, "--model.policy.path", str(one / "hf"))
     metrics = [json.loads((out / "test/metrics.json").read_text()) for out in (one, two)]
+    for scores in metrics:
+        scores.pop("seconds")
+        scores["settings"].pop("weights_probe")  # of what is split: other values
     assert metrics[0] == metrics[1]
     assert metrics[1]["all"]["avg2"]["n"] == 24

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import numpy as np
 import torch
 from models import encode, picture
 from project import trainer as quiet_trainer
@@ -22,11 +23,11 @@ from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 
 from sapo_vl.callbacks import IterationCheckpoint, ParityCheck
-from sapo_vl.modules import SAPOModule
+from sapo_vl.modules import SAPOModule, SFTModule
 from sapo_vl.modules.batching import MicroBatch
-from sapo_vl.policy import PolicyConfig
+from sapo_vl.policy import AdapterConfig, PolicyConfig
 from sapo_vl.processor import load_processor
-from sapo_vl.strategies import ZeroStrategy, whole_weights
+from sapo_vl.strategies import FSDP2Strategy, ZeroStrategy, whole_weights
 from sapo_vl.types import Prompt, PromptBatch, Sampling, Verdict
 
 PER_RANK = 4  # prompts
@@ -39,6 +40,7 @@ class Case:
     name: str
     model: str
     stage: int = 0  # 0: no DeepSpeed
+    fsdp2: bool = False
     precision: str = "32-true"
     optimizer: str = "SGD"
     clip: float = 0.5
@@ -47,7 +49,10 @@ class Case:
     weights: str = "pretrained"
     offload: bool = False
     checkpointing: bool = False
-    iterations: int = 2
+    videos: bool = False  # beside every other picture
+    lora: list[str] = field(default_factory=list)  # layers that get adapters
+    accumulate: int = 0  # batches a step of supervised fine-tuning; 0: SAPO
+    iterations: int = 2  # steps in supervised fine-tuning
     stop: int = 0  # iterations after which to stop, save and go on in another fit
     folder: str = ""  # of the checkpoint
 
@@ -69,6 +74,8 @@ class Kept(L.Callback):
         self.rotary: dict[str, torch.Tensor] = {}
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
+        if "iteration" not in outputs:  # supervised fine-tuning
+            return
         out = outputs["iteration"]
         for u in out.updates:
             row = {"grad_norm": u.grad_norm, "lr": u.lr, "ratio": float(u.log_ratio_NT.abs().max())}
@@ -78,13 +85,18 @@ class Kept(L.Callback):
         with torch.no_grad(), whole_weights(trainer.strategy):
             assert not torch.is_grad_enabled()  # a graph would be kept for nothing
             state = pl_module.policy.model.state_dict()
-            self.weights = {k: v.detach().float().cpu().clone() for k, v in state.items()}
+            self.weights = {k: whole(v).float().cpu().clone() for k, v in state.items()}
             buffers = pl_module.policy.model.named_buffers()
             self.rotary = {k: v.clone() for k, v in buffers if k.endswith("inv_freq")}
 
 
-def batches(model: str, iterations: int, rank: int, world: int) -> list[PromptBatch]:
-    processor = load_processor(model)
+def whole(value: torch.Tensor) -> torch.Tensor:
+    """All of a tensor that FSDP2 may have split."""
+    return getattr(value.detach(), "full_tensor", value.detach)()
+
+
+def batches(case: Case, iterations: int, rank: int, world: int) -> list[PromptBatch]:
+    processor = load_processor(case.model)
     found = []
     for iteration in range(iterations):
         prompts, inputs = [], []
@@ -94,30 +106,45 @@ def batches(model: str, iterations: int, rank: int, world: int) -> list[PromptBa
                 continue
             index = iteration * 2 * PER_RANK + i
             images = [picture(32 + 16 * (i % 2), 32, str(index))] if owner == 0 else []
-            inputs.append(encode(processor, f"How many are red? {index}", images))
+            frames = np.stack([np.asarray(picture(32, 48, f"{index} {n}")) for n in range(4)])
+            videos = [frames] if images and i % 2 and case.videos else []
+            inputs.append(encode(processor, f"How many are red? {index}", images, videos))
             task = "picture" if owner == 0 else "text"
             prompts.append(
-                Prompt(reference="1", task=task, index=index, verifier=Halves(), key=str(index))
+                Prompt(
+                    reference="1",
+                    task=task,
+                    index=index,
+                    verifier=Halves(),
+                    key=str(index),
+                    response="red " * (1 + i % 3) + str(index),
+                )
             )
         found.append(PromptBatch(prompts, inputs, ["picture", "text"]))
     return found
 
 
-def module_of(case: Case) -> SAPOModule:
+def module_of(case: Case) -> SAPOModule | SFTModule:
     kind = getattr(torch.optim, case.optimizer)
-    module = SAPOModule(
-        policy=PolicyConfig(
+    shared: dict[str, Any] = {
+        "policy": PolicyConfig(
             path=case.model,
             freeze=case.freeze,
             weights=case.weights,
             head_chunk_tokens=5,  # several chunks, more on one rank than on the other
             gradient_checkpointing=case.checkpointing,
+            lora=AdapterConfig(rank=4, alpha=8, targets=case.lora) if case.lora else None,
         ),
+        "optimizer": lambda p: kind(p, lr=case.lr),
+        "lr_scheduler": lambda o: LambdaLR(o, lambda step: 1 / (1 + step)),
+    }
+    if case.accumulate:
+        return SFTModule(**shared)
+    module = SAPOModule(
         sampling=Sampling(group_size=4, max_new_tokens=8),
         micro_batch=MicroBatch(responses=3),
         gradient_clip_norm=case.clip,
-        optimizer=lambda p: kind(p, lr=case.lr),
-        lr_scheduler=lambda o: LambdaLR(o, lambda step: 1 / (1 + step)),
+        **shared,
     )
     build = module.configure_model
 
@@ -140,6 +167,10 @@ def trainer_of(case: Case, root: Path, world: int, **changes: Any) -> L.Trainer:
             reduce_bucket_size=5000,  # several buckets
             param_persistence_threshold=0,  # everything is split
         )
+    if case.fsdp2:
+        strategy = FSDP2Strategy()
+    if case.accumulate:
+        changes |= {"accumulate_grad_batches": case.accumulate, "gradient_clip_val": case.clip}
     hosts = int(os.environ.get("GROUP_WORLD_SIZE", 1))  # of torchrun
     return quiet_trainer(
         root,
@@ -155,8 +186,9 @@ def run(case: Case, root: Path, rank: int = 0, world: int = 1) -> dict[str, Any]
     """Fit; returns the weights at the end (whole, float32) and a row for every update."""
     L.seed_everything(0, verbose=False)  # random weights are drawn in every process
     kept = Kept()
-    data = DataLoader(batches(case.model, case.iterations, rank, world), batch_size=None)
-    steps = 2 * (case.stop or case.iterations)
+    count = case.iterations * max(1, case.accumulate)
+    data = DataLoader(batches(case, count, rank, world), batch_size=None)
+    steps = (1 if case.accumulate else 2) * (case.stop or case.iterations)
     first = trainer_of(case, root, world, max_steps=steps, callbacks=[kept, ParityCheck()])
     if case.stop:
         first.callbacks.append(IterationCheckpoint(0, export=False, folder=case.folder))
@@ -166,7 +198,7 @@ def run(case: Case, root: Path, rank: int = 0, world: int = 1) -> dict[str, Any]
         kept = Kept()
         second = trainer_of(case, root, world, max_steps=2 * case.iterations, callbacks=[kept])
         # The stream is what skips the prompts that have been trained on; this stands in for it.
-        rest = batches(case.model, case.iterations, rank, world)[case.stop :]
+        rest = batches(case, case.iterations, rank, world)[case.stop :]
         path = Path(case.folder) / "checkpoints" / f"iteration-{case.stop:06d}.ckpt"
         second.fit(module_of(case), DataLoader(rest, batch_size=None), ckpt_path=path)
         kept.rows = rows + kept.rows
