@@ -185,7 +185,7 @@ def _mmmu_pro_vision(folder: Path) -> Path:
 
 def _wemath(folder: Path) -> Path:
     row = {
-        "ID": "1",
+        "ID": "2steps_1",
         "split": "testmini",
         "knowledge concept": "Area",
         "question": "How large?",
@@ -198,7 +198,11 @@ def _wemath(folder: Path) -> Path:
     }
     parquet(
         folder / "data/testmini-00000-of-00001.parquet",
-        [row, {**row, "key": "2steps_2", "question number": 2}],
+        [
+            row,
+            {**row, "key": "2steps_2", "question number": 2},
+            {**row, "key": "2steps_multi", "question number": 3},
+        ],
     )
     return folder / "data"
 
@@ -517,9 +521,10 @@ ANSWERS: dict[str, list[Answer]] = {
     "mmmu_pro_standard_4": _PRO,
     "mmmu_pro_standard_10": _PRO,
     "mmmu_pro_vision": _PRO,
-    "wemath_accuracy": [
+    "wemath": [
         ("<Thought process>: <<4>> <Answer>: <<B>>", 1, {"box": 0}),
         (r"It is \boxed{B}", 0, {"box": 1}),
+        ("<Answer>: <<B>>", 1, {"box": 0}),
     ],
     "logicvista_rule": [(r"\boxed{D, B}", 1, {}), (r"\boxed{B}", 0, {})],
     "dynamath": [

@@ -101,7 +101,7 @@ def test_official_and_own_scores_come_from_one_set_of_answers(
 ) -> None:
     metrics, records = everything
     expected = ANSWERS[name]
-    result = metrics["tasks"][name]["greedy"]
+    result = metrics["tasks"][name]["greedy"]["metrics"]["avg"]
     assert result["n"] == len(expected)
     assert result["mean"] == pytest.approx(sum(score for _, score, _ in expected) / len(expected))
     found = [record["responses"][0] for record in records if record["task"] == name]
@@ -111,6 +111,19 @@ def test_official_and_own_scores_come_from_one_set_of_answers(
         assert response["status"] in ("ok", "no_answer"), response
         beside = {part: response["parts"][part] for part in parts}
         assert beside == pytest.approx(parts), response
+
+
+def test_the_headline_of_wemath_joins_a_problem_and_its_steps(
+    everything: tuple[dict[str, Any], list[dict[str, Any]]],
+) -> None:
+    result = everything[0]["tasks"]["wemath"]["greedy"]
+    # Of one problem the first step and the whole are right: mastery, if one is not strict.
+    assert (result["metric"], result["mean"], result["n"]) == ("score_strict", 0, 1)
+    assert result["metrics"]["score_loose"]["mean"] == 1
+    assert result["metrics"]["rote_memorization_strict"]["mean"] == 1
+    assert result["metrics"]["S1"]["mean"] == 0.5
+    assert result["metrics"]["S2"]["mean"] == 1
+    assert result["metrics"]["S3"]["n"] == 0
 
 
 def test_the_wordings_are_as_the_harnesses_ask(
@@ -131,7 +144,7 @@ def test_the_wordings_are_as_the_harnesses_ask(
         "Which one is in  [image] ?\n\n(A) It's one\n(B) two\n\n"
         "Answer with the option's letter from the given choices directly."
     )
-    assert questions["wemath_accuracy"].startswith(
+    assert questions["wemath"].startswith(
         "[image] Now, we require you to solve a multiple-choice math question.\nPlease briefly "
         "describe your thought process and provide the final answer(option).\nQuestion: How large?"
         "\nOption: A. 2 cm; B. 4 cm; C. 5 cm; E. No correct answer\nRegarding the format,"
