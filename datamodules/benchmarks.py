@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser
@@ -112,6 +112,19 @@ def read_benchmarks(path: str | Path) -> list[TaskConfig]:
     Raises:
         ValueError: its ``data:`` is no valid BenchmarkDataModule.
     """
+    return list(_read(path).tasks["test"])
+
+
+def read_headlines(path: str | Path) -> dict[str, list[str]]:
+    """Read the headlines of an evaluation YAML: name -> the tasks it is the mean of.
+
+    Raises:
+        ValueError: its ``data:`` is no valid BenchmarkDataModule.
+    """
+    return {name: list(tasks) for name, tasks in _read(path).headlines.items()}
+
+
+def _read(path: str | Path) -> BenchmarkDataModule:
     content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))["data"]
     content["init_args"]["processor"] = ""  # no processor is needed to know the tasks
     parser = _parser()
@@ -119,7 +132,7 @@ def read_benchmarks(path: str | Path) -> list[TaskConfig]:
         made: Any = parser.instantiate_classes(parser.parse_object({"data": content})).data
     except ArgumentError as error:
         raise ValueError(f"{path}: {error}") from None
-    return list(made.tasks["test"])
+    return cast(BenchmarkDataModule, made)
 
 
 @lru_cache(maxsize=1)
