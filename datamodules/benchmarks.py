@@ -112,21 +112,17 @@ def read_benchmarks(path: str | Path) -> list[TaskConfig]:
     Raises:
         ValueError: its ``data:`` is no valid BenchmarkDataModule.
     """
-    return list(_read(path).tasks["test"])
+    return list(read_suite(path).tasks["test"])
 
 
-def read_headlines(path: str | Path) -> dict[str, list[str]]:
-    """Read the headlines of an evaluation YAML: name -> the tasks it is the mean of.
+def read_suite(path: str | Path) -> BenchmarkDataModule:
+    """Make the datamodule of an evaluation YAML, without any model's processor.
 
     Raises:
         ValueError: its ``data:`` is no valid BenchmarkDataModule.
     """
-    return {name: list(tasks) for name, tasks in _read(path).headlines.items()}
-
-
-def _read(path: str | Path) -> BenchmarkDataModule:
     content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))["data"]
-    content["init_args"]["processor"] = ""  # no processor is needed to know the tasks
+    content["init_args"]["processor"] = ""
     parser = _parser()
     try:
         made: Any = parser.instantiate_classes(parser.parse_object({"data": content})).data
