@@ -29,9 +29,9 @@ sapo-vl test --config configs/eval/mathvision.yaml --model.policy.path FOLDER
 - **Sampling**: add `--config configs/eval/sampling/instruct.yaml`, `thinking.yaml` (which also
   tells every verifier that the model reasons before `</think>`) or `greedy.yaml` (as `model.yaml`).
 - **Wording**: each benchmark has several; `--data.template qwen3_vl` uses that one wherever there
-  is one of this name. `official` is what the authors ask, `qwen3_vl` what the scripts of Qwen3-VL and
-  the prompts of VLMEvalKit's Qwen3VLChat ask, `vlmevalkit` the wording of its data set class, which
-  it asks its registered Qwen3-VL models (`use_custom_prompt=False`), where it is another one.
+  is one of this name. `official` is what the authors ask, `qwen3_vl` what the scripts of Qwen3-VL
+  and VLMEvalKit's Qwen3VLChat ask, `vlmevalkit` the wording of its data set's class where that is
+  another one; VLMEvalKit's registered Qwen3-VL models are asked that (`use_custom_prompt=False`).
 - **Official and own score** come from the same answers: the score is that of the rule in the table,
   other rules' scores stand beside it under their names (`parts` in `samples.jsonl`). A rule named
   `training_rule` or `box` reads the form that the default wording asks for.
