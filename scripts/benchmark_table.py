@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
@@ -62,7 +62,9 @@ def page() -> str:
     files = sorted(path for path in EVAL.glob("*.yaml") if path.stem not in NO_BENCHMARKS)
     suites = {path.stem: read_suite(path) for path in files}
     seen: set[str] = set()
-    rows, sources, counts, differences = [], [], [], []
+    rows, sources = [], []
+    counts: dict[str, list[str]] = {}
+    differences: dict[str, list[str]] = {}
     for stem, suite in suites.items():
         if stem == "sapo_paper":  # its tasks are those of their own files
             continue
@@ -72,10 +74,8 @@ def page() -> str:
                 seen.add(task.name)
                 rows.append(_row(stem, task, card))
                 sources.append(f"| `{task.name}` | `{_source(card)}` | {card.licence} |")
-                counts += (
-                    [f"- `{task.name}`, {card.items:,}: {card.counted}"] if card.counted else []
-                )
-                differences += [f"- `{task.name}`: {card.differs}"] if card.differs else []
+                counts.setdefault(card.counted, []).append(f"`{task.name}` ({card.items:,})")
+                differences.setdefault(card.differs, []).append(f"`{task.name}`")
     table = ["| task | file | items | wordings | official score | judge | this score | metric |"]
     table += ["| --- | --- | --- | --- | --- | --- | --- | --- |", *rows]
     shards = ["## Data", "", "| task | `scripts/make_shards.py` | licence |", "| --- | --- | --- |"]
@@ -85,7 +85,13 @@ def page() -> str:
         for name, tasks in suite.headlines.items()
     ]
     parts = [HEAD, *table, "", HEADLINES, *means, "", *shards, *sources]
-    return "\n".join([*parts, "", COUNTS, *counts, "", DIFFERENCES, *differences, ""])
+    notes = ["", COUNTS, *_notes(counts), "", DIFFERENCES, *_notes(differences), ""]
+    return "\n".join([*parts, *notes])
+
+
+def _notes(tasks: Mapping[str, Iterable[str]]) -> list[str]:
+    """One line a text, after the tasks that it is about."""
+    return [f"- {', '.join(names)}: {text}" for text, names in tasks.items() if text]
 
 
 def _listed(names: Iterable[str]) -> str:
