@@ -4,18 +4,34 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import yaml
 from jsonargparse import ArgumentError, ArgumentParser
+from typing_extensions import override
 
 from datamodules.reasoning import ReasoningDataModule
 from datamodules.remote import ShardCache
 from datamodules.tasks import TaskConfig
 from datamodules.templates import PromptTemplate
 from datamodules.video import VideoLimits
+from sapo_vl.types import PromptBatch
+
+
+@dataclass(frozen=True, kw_only=True)
+class Headline:
+    """A published score that is the mean over tasks, each counting the same.
+
+    Args:
+        name: how logs and reports call it; it is logged as ``eval/NAME/SAMPLING``.
+        tasks: names of the tasks.
+    """
+
+    name: str
+    tasks: list[str]
 
 
 class BenchmarkDataModule(ReasoningDataModule):
@@ -24,6 +40,7 @@ class BenchmarkDataModule(ReasoningDataModule):
     Args:
         processor: folder or hub name of the model whose processor makes the inputs.
         benchmarks: the tasks; several ``--config`` add theirs where they write ``benchmarks+:``.
+        headlines: means over tasks, where a benchmark's published score is one.
         template: the wording to use where a benchmark has one of this name; None: each its own.
         thinking: the model reasons before ``</think>``: every verifier scores only what follows it,
             and an answer cut inside the reasoning is wrong.
@@ -39,13 +56,15 @@ class BenchmarkDataModule(ReasoningDataModule):
         seed: of the run.
 
     Raises:
-        ValueError: ``template`` names a wording that no benchmark has.
+        ValueError: ``template`` names a wording that no benchmark has; a headline is the mean of a
+            task that isn't there, or has the name of one.
     """
 
     def __init__(
         self,
         processor: str,
         benchmarks: list[TaskConfig] | None = None,
+        headlines: list[Headline] | None = None,
         template: str | None = None,
         thinking: bool = False,
         max_samples: int | None = None,
@@ -60,6 +79,8 @@ class BenchmarkDataModule(ReasoningDataModule):
         seed: int = 0,
     ) -> None:
         tasks = _worded(benchmarks or [], template)
+        self.headlines = {headline.name: headline.tasks for headline in headlines or []}
+        _check_headlines(self.headlines, [task.name for task in tasks])
         if thinking:
             tasks = [dataclasses.replace(t, verifier=with_thinking(t.verifier)) for t in tasks]
         if max_samples is not None:
@@ -79,6 +100,11 @@ class BenchmarkDataModule(ReasoningDataModule):
             seed=seed,
         )
 
+    @override
+    def on_after_batch_transfer(self, batch: PromptBatch, dataloader_idx: int) -> PromptBatch:
+        batch.headlines = self.headlines
+        return super().on_after_batch_transfer(batch, dataloader_idx)
+
 
 def read_benchmarks(path: str | Path) -> list[TaskConfig]:
     """Read the tasks of an evaluation YAML, such as ``configs/eval/mathvision.yaml``.
@@ -86,14 +112,23 @@ def read_benchmarks(path: str | Path) -> list[TaskConfig]:
     Raises:
         ValueError: its ``data:`` is no valid BenchmarkDataModule.
     """
+    return list(read_suite(path).tasks["test"])
+
+
+def read_suite(path: str | Path) -> BenchmarkDataModule:
+    """Make the datamodule of an evaluation YAML, without any model's processor.
+
+    Raises:
+        ValueError: its ``data:`` is no valid BenchmarkDataModule.
+    """
     content = yaml.safe_load(Path(path).read_text(encoding="utf-8"))["data"]
-    content["init_args"]["processor"] = ""  # no processor is needed to know the tasks
+    content["init_args"]["processor"] = ""
     parser = _parser()
     try:
         made: Any = parser.instantiate_classes(parser.parse_object({"data": content})).data
     except ArgumentError as error:
         raise ValueError(f"{path}: {error}") from None
-    return list(made.tasks["test"])
+    return cast(BenchmarkDataModule, made)
 
 
 @lru_cache(maxsize=1)
@@ -140,6 +175,18 @@ def _thinks(value: Any) -> bool:
         return False
     parts = (getattr(value, field.name) for field in dataclasses.fields(value))
     return getattr(value, "thinking", False) is True or any(map(_thinks, parts))
+
+
+def _check_headlines(headlines: Mapping[str, Sequence[str]], tasks: Sequence[str]) -> None:
+    for name, parts in headlines.items():
+        missing = [part for part in parts if part not in tasks]
+        if missing or not parts:
+            raise ValueError(
+                f"data.headlines: {name} is the mean of {', '.join(missing) or 'nothing'}, which is"
+                f" no task; there are {', '.join(tasks) or 'none'}"
+            )
+        if name in (*tasks, "all"):
+            raise ValueError(f"data.headlines: {name} is the name of a task; choose another one")
 
 
 def _worded(tasks: Sequence[TaskConfig], name: str | None) -> list[TaskConfig]:

@@ -97,7 +97,9 @@ def read_sample(
     else:
         text = _render(data, options, template, meta)
         content, media = _place_media(text, media, limits, data.get("image_markers", True))
-        messages = [{"role": "user", "content": content}]
+        system = template.system if isinstance(template, PromptTemplate) else ""
+        first = [{"role": "system", "content": system}] if system else []
+        messages = [*first, {"role": "user", "content": content}]
     return Prompt(
         reference=_answer(data),
         task=task,

@@ -24,6 +24,8 @@ class BenchmarkCard:
         metric: how the scores of its samples become one number.
         licence: of its data.
         judge: the official score needs a language model as a judge, so this task's is another one.
+        counted: where the number of items comes from, where it was looked up.
+        differs: in what this task differs from the official code and from VLMEvalKit, on purpose.
     """
 
     title: str
@@ -34,6 +36,8 @@ class BenchmarkCard:
     metric: str
     licence: str
     judge: bool = False
+    counted: str = ""
+    differs: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

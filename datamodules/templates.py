@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -24,20 +24,27 @@ class PromptTemplate:
     Args:
         texts: name -> jinja2 text, e.g. ``official`` and ``qwen3_vl``.
         use: name of the text that is used.
+        systems: name -> system message that goes before the question in this wording, taken as it
+            stands; the others have none.
 
     Example: ``PromptTemplate(texts={"official": "{{ question }}\nAnswer in one word."})``.
 
     Raises:
-        ValueError: ``use`` names no text, or a text is no jinja2.
+        ValueError: ``use`` or a system message names no text, or a text is no jinja2.
     """
 
     texts: dict[str, str]
     use: str = "official"
+    systems: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.use not in self.texts:
             raise ValueError(
                 f"template.use is {self.use!r}; there are {', '.join(self.texts) or 'no texts'}"
+            )
+        if strange := sorted(self.systems.keys() - self.texts.keys()):
+            raise ValueError(
+                f"template.systems has {', '.join(strange)}; there are {', '.join(self.texts)}"
             )
         for name, text in self.texts.items():
             try:
@@ -48,12 +55,18 @@ class PromptTemplate:
                 ) from None
 
     def __str__(self) -> str:
-        return f"{self.use}: {self.text}"
+        before = f"(system: {self.system}) " if self.system else ""
+        return f"{self.use}: {before}{self.text}"
 
     @property
     def text(self) -> str:
         """The text that is used."""
         return self.texts[self.use]
+
+    @property
+    def system(self) -> str:
+        """The system message of the text that is used, empty where it has none."""
+        return self.systems.get(self.use, "")
 
     def render(self, question: str, options: Mapping[str, str], meta: Mapping[str, Any]) -> str:
         """Fill the text that is used, without blanks around it.

@@ -116,7 +116,7 @@ class PromptBatch:
     floats in them; this class they leave alone, and ``to`` is all they need.
     """
 
-    __slots__ = ("inputs", "metrics", "prompts", "skipped", "tasks", "waited")
+    __slots__ = ("headlines", "inputs", "metrics", "prompts", "skipped", "tasks", "waited")
 
     def __init__(
         self,
@@ -132,6 +132,7 @@ class PromptBatch:
         self.tasks = tuple(tasks)
         self.skipped = tuple(skipped)  # samples left out while this batch was filled
         self.metrics = dict(metrics or {})  # task -> what it is scored by, fresh; else avg@n
+        self.headlines: Mapping[str, Sequence[str]] = {}  # name -> the tasks it is the mean of
         self.waited = 0.0  # seconds that the trainer waited for this batch, set by its loader
 
     def __len__(self) -> int:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
 
-from datamodules.benchmarks import read_benchmarks
+from datamodules.benchmarks import read_suite
 from datamodules.tasks import BenchmarkCard, TaskConfig
 from datamodules.templates import PromptTemplate
 
@@ -29,35 +29,73 @@ sapo-vl test --config configs/eval/mathvision.yaml --model.policy.path FOLDER
 - **Sampling**: add `--config configs/eval/sampling/instruct.yaml`, `thinking.yaml` (which also
   tells every verifier that the model reasons before `</think>`) or `greedy.yaml` (as `model.yaml`).
 - **Wording**: each benchmark has several; `--data.template qwen3_vl` uses that one wherever there
-  is one of this name. `qwen3_vl` is what VLMEvalKit and the Qwen3-VL scripts ask, `official` what
-  the authors ask.
+  is one of this name. `official` is what the authors ask, `qwen3_vl` what the scripts of Qwen3-VL
+  and VLMEvalKit's Qwen3VLChat ask, `vlmevalkit` the wording of its data set's class where that is
+  another one; VLMEvalKit's registered Qwen3-VL models are asked that (`use_custom_prompt=False`).
 - **Official and own score** come from the same answers: the score is that of the rule in the table,
   other rules' scores stand beside it under their names (`parts` in `samples.jsonl`). A rule named
   `training_rule` or `box` reads the form that the default wording asks for.
 - **Judges**: where the official score is given by a language model, the name of the task ends in
   `_rule` or `_judge` and its score is another one, not to be compared with published numbers.
+- **Headlines**: where the published score is a mean over tasks it has a name of its own, see below.
 - **Less of it**: `--data.max_samples 100`.
+"""
+
+
+HEADLINES = """## Headlines
+
+A benchmark's headline is the score of its task (`eval/TASK/SAMPLING`), but for these, where every
+task counts the same whatever its size:
+"""
+COUNTS = """## Item counts
+
+Where the number of items was looked up:
+"""
+DIFFERENCES = """## Differences left on purpose
+
+From the official code, and from VLMEvalKit (e8e78f05) and lmms-eval (75571cfe) where they differ:
 """
 
 
 def page() -> str:
     """Return the whole page."""
     files = sorted(path for path in EVAL.glob("*.yaml") if path.stem not in NO_BENCHMARKS)
-    found = {path.stem: [(t, t.card) for t in read_benchmarks(path)] for path in files}
+    suites = {path.stem: read_suite(path) for path in files}
     seen: set[str] = set()
     rows, sources = [], []
-    for stem, tasks in found.items():
+    counts: dict[str, list[str]] = {}
+    differences: dict[str, list[str]] = {}
+    for stem, suite in suites.items():
         if stem == "sapo_paper":  # its tasks are those of their own files
             continue
-        for task, card in tasks:
+        for task in suite.tasks["test"]:
+            card = task.card
             if card is not None and task.name not in seen:
                 seen.add(task.name)
                 rows.append(_row(stem, task, card))
                 sources.append(f"| `{task.name}` | `{_source(card)}` | {card.licence} |")
+                counts.setdefault(card.counted, []).append(f"`{task.name}` ({card.items:,})")
+                differences.setdefault(card.differs, []).append(f"`{task.name}`")
     table = ["| task | file | items | wordings | official score | judge | this score | metric |"]
     table += ["| --- | --- | --- | --- | --- | --- | --- | --- |", *rows]
     shards = ["## Data", "", "| task | `scripts/make_shards.py` | licence |", "| --- | --- | --- |"]
-    return "\n".join([HEAD, *table, "", *shards, *sources, ""])
+    means = [
+        f"- `eval/{name}/SAMPLING` (`{stem}.yaml`): the mean over {_listed(tasks)}"
+        for stem, suite in suites.items()
+        for name, tasks in suite.headlines.items()
+    ]
+    parts = [HEAD, *table, "", HEADLINES, *means, "", *shards, *sources]
+    notes = ["", COUNTS, *_notes(counts), "", DIFFERENCES, *_notes(differences), ""]
+    return "\n".join([*parts, *notes])
+
+
+def _notes(tasks: Mapping[str, Iterable[str]]) -> list[str]:
+    """One line a text, after the tasks that it is about."""
+    return [f"- {', '.join(names)}: {text}" for text, names in tasks.items() if text]
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _row(stem: str, task: TaskConfig, card: BenchmarkCard) -> str:

@@ -19,6 +19,12 @@ def mathverse(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, "question": question}
 
 
+def wemath(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Give ``key`` (2steps_1, 2steps_multi, ...) as ``step``: a sample's key is its own name."""
+    rest = {name: value for name, value in fields.items() if name != "key"}
+    return {**rest, "step": fields.get("key")}
+
+
 def mmmu_pro_vision(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Give the row the question that the picture answers: it has none of its own."""
     return {**fields, "question": "Answer the question in the picture."}

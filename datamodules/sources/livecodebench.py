@@ -22,7 +22,8 @@ MAX_BYTES = 1 << 29  # of the unpacked tests of one problem; a small file can un
 def plain_columns(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Give a row with ``question`` (with its starter code) and ``answer`` (the tests).
 
-    ``question_content`` and ``starter_code`` stay, for wordings that place them on their own.
+    ``question_content`` and ``starter_code`` stay, for wordings that place them on their own;
+    ``month`` (2025-02) is that of the contest, for scores over a window of dates.
     """
     tests = [
         *read_tests(fields.get("public_test_cases"), "public_test_cases"),
@@ -44,7 +45,8 @@ def plain_columns(fields: Mapping[str, Any]) -> dict[str, Any]:
     if question and starter:
         question += f"\n\nUse this starter code:\n```python\n{starter}\n```"
     rest = {field: value for field, value in fields.items() if field not in used}
-    return {**rest, "question": question, "answer": json.dumps(answer), "test_count": len(tests)}
+    made = {"question": question, "answer": json.dumps(answer), "test_count": len(tests)}
+    return {**rest, **made, "month": str(fields.get("contest_date") or "")[:7]}
 
 
 def read_tests(value: Any, column: str) -> list[dict[str, Any]]:

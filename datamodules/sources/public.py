@@ -7,7 +7,7 @@ sets can't be written as train.
 
 from __future__ import annotations
 
-from datamodules.sources import livecodebench, zebralogic
+from datamodules.sources import benchmarks, livecodebench, zebralogic
 from datamodules.sources.described import Columns, TableSet
 from datamodules.sources.evaluation_sets import EVALUATION_SETS
 
@@ -159,7 +159,8 @@ WEMATH = TableSet(
     split="test",
     columns=Columns(id=()),
     answers="label",
-    by="key",
+    prepare=benchmarks.wemath,
+    by="step",
     verifier="math",
     evaluation_only=True,
     origin="https://github.com/We-Math/We-Math",

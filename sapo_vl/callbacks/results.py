@@ -27,8 +27,8 @@ class ResultWriter(L.Callback):
     """Write a test's scores with the settings that made them, and every answer as it is judged.
 
     ``metrics.json`` holds ``settings``, ``tasks{task: {sampling: {metric, mean, stderr, low, high,
-    n, metrics, categories, counts}}}``, ``all`` and ``skipped``; ``samples.jsonl`` a line a prompt
-    and sampling.
+    n, metrics, categories, counts}}}``, ``headlines``, ``all`` and ``skipped``;
+    ``samples.jsonl`` a line a prompt and sampling.
 
     A test that was interrupted goes on where it stopped when it is started again: finished answers
     are read from the folder (``samples-rank*.jsonl`` until the end), their prompts left out, and

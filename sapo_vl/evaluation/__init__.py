@@ -1,9 +1,11 @@
 """Scoring of sampled answers: judging them, the metrics, keeping and comparing results."""
 
+from sapo_vl.evaluation.four_part import FourPart
 from sapo_vl.evaluation.judge import answers_of, judge
 from sapo_vl.evaluation.metrics import (
     Accuracy,
     AvgAtN,
+    CategoryMean,
     MajorityAtK,
     PartMean,
     PartRatio,
@@ -15,6 +17,8 @@ from sapo_vl.evaluation.prompt_mean import PromptMean
 __all__ = [
     "Accuracy",
     "AvgAtN",
+    "CategoryMean",
+    "FourPart",
     "MajorityAtK",
     "PartMean",
     "PartRatio",

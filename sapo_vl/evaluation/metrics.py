@@ -131,6 +131,39 @@ class WorstCase(PromptMean):
         ]
 
 
+class CategoryMean(PromptMean):
+    """avg@n over the prompts of which a category has one of some values.
+
+    Args:
+        category: its name, one of the task's ``categories``.
+        values: prompts with any of these count, the others are left out.
+        name: what results call it.
+    """
+
+    broken_down = False
+
+    def __init__(self, category: str, values: list[str], name: str) -> None:
+        super().__init__()
+        self.category, self.values, self.name = category, tuple(values), name
+
+    def value(self, verdicts: Sequence[Verdict]) -> Sequence[float]:
+        """The mean score."""
+        return [math.fsum(v.score for v in verdicts) / len(verdicts)]
+
+    def combine(self, rows: Sequence[Row]) -> Sequence[Row]:
+        """The rows of those prompts.
+
+        Raises:
+            ValueError: the task doesn't break its scores down by the category.
+        """
+        if any(self.category not in row[1] for row in rows):
+            raise ValueError(
+                f"{self.name} needs the category {self.category!r}; name it in the task's"
+                " categories"
+            )
+        return [row for row in rows if not set(self.values).isdisjoint(row[1][self.category])]
+
+
 class PartMean(PromptMean):
     """Mean of one part of the verdicts' breakdown; a verdict without it counts 0.
 

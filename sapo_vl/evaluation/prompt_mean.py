@@ -29,11 +29,13 @@ class PromptMean(Metric):
     Attributes:
         name: what results call it.
         least_samples: samples a prompt must have; other samplings are not asked.
+        broken_down: scores by category are given, too.
     """
 
     full_state_update = False
     name = "mean"
     least_samples = 1
+    broken_down = True
     lines: list[Tensor]
 
     def __init__(self) -> None:
@@ -79,7 +81,7 @@ class PromptMean(Metric):
         lines = sorted(line for line in content.split(b"\n") if line)
         rows: list[Row] = [tuple(json.loads(line)) for line in lines]
         found: dict[str, dict[str, list[Row]]] = {}
-        for row in rows:
+        for row in rows if self.broken_down else ():
             for category, values in row[1].items():
                 for value in values:
                     found.setdefault(category, {}).setdefault(value, []).append(row)

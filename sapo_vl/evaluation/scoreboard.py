@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torchmetrics import Metric
 
+from sapo_vl.evaluation.headline import mean_of_tasks
 from sapo_vl.evaluation.metrics import AvgAtN
 from sapo_vl.evaluation.prompt_mean import PromptMean, is_valid
 from sapo_vl.types import (
@@ -67,6 +68,7 @@ class Scoreboard:
         self.metrics: dict[tuple[str, str], list[PromptMean]] = {}
         self.counts: dict[tuple[str, str], Counts] = {}
         self.skips = Counts(SKIP_REASONS).to(device)
+        self.headlines: dict[str, Sequence[str]] = {}
 
     def begin(self, batch: PromptBatch) -> bool:
         """Make the metrics of every task, the same on every rank; False: they are there already.
@@ -77,6 +79,7 @@ class Scoreboard:
         if self.metrics:
             return False
         self.skips.update({})
+        self.headlines = dict(batch.headlines)
         for task in (*batch.tasks, ALL):
             wanted: Sequence[Any] = batch.metrics.get(task) or (AvgAtN(),)
             samples = {name: self._samples(task, name) for name in self.samplings}
@@ -118,10 +121,11 @@ class Scoreboard:
             self.skips.update({skip.why: 1})
 
     def compute(self) -> dict[str, Any]:
-        """Give ``tasks`` (task -> sampling -> scores), ``all`` (sampling -> scores), ``skipped``.
+        """Give ``tasks`` (task -> sampling -> scores), ``headlines``, ``all`` and ``skipped``.
 
         Scores are those of the first metric with its name, all ``metrics`` by name, ``categories``
-        and ``counts``; every number is a float or an int.
+        and ``counts``; every number is a float or an int. For headlines see `mean_of_tasks`; of
+        ``all`` there are scores by sampling.
         """
         found: dict[str, dict[str, Any]] = {}
         for (task, name), metrics in self.metrics.items():
@@ -140,7 +144,12 @@ class Scoreboard:
                 "counts": self.counts[task, name].compute(),
             }
         everything = found.pop(ALL, {})
-        return {"tasks": found, "all": everything, "skipped": self.skips.compute()}
+        headlines = {
+            name: {s: mean_of_tasks({t: found[t][s] for t in tasks}) for s in self.samplings}
+            for name, tasks in self.headlines.items()
+        }
+        skipped = self.skips.compute()
+        return {"tasks": found, "headlines": headlines, "all": everything, "skipped": skipped}
 
 
 def _count(answers: Sequence[Answers]) -> dict[str, int]:

@@ -235,7 +235,8 @@ class PolicyModule(L.LightningModule):
 
     def _log_scores(self) -> None:
         self.results = self.scoreboard.compute()
-        for task, samplings in {**self.results["tasks"], "all": self.results["all"]}.items():
+        whole = {**self.results["headlines"], "all": self.results["all"]}
+        for task, samplings in {**self.results["tasks"], **whole}.items():
             for name, scores in samplings.items():
                 for metric, score in scores["metrics"].items():
                     label = f"eval/{task}/{name}"

@@ -40,7 +40,9 @@ class Breakdown:
 def score_rows(record: Mapping[str, Any]) -> list[ScoreRow]:
     """All scores of a metrics.json, tasks first, then all tasks together."""
     found = []
-    for task, samplings in [*_items(record, "tasks"), ("all", record.get("all", {}))]:
+    headlines = [(f"{name} (headline)", scores) for name, scores in _items(record, "headlines")]
+    everything = ("all", record.get("all", {}))
+    for task, samplings in [*_items(record, "tasks"), *headlines, everything]:
         for sampling, scores in samplings.items():
             for metric, score in _items(scores, "metrics"):
                 found.append(_row(score, task, sampling, metric, "", ""))

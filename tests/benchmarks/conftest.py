@@ -21,9 +21,9 @@ def benchmark_shards(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for source, write in writers.items():
             data = write(root / "published" / name / source)
             cards = [task.card for task in tasks(name).values() if task.card is not None]
-            (words,) = {c.source for c in cards if c.source.split()[0] == source}
-            split = words.partition("--split ")[2]
-            request = Request(data=data, splits=(split,) if split else ())
-            (one,) = source_sets(source, request)
-            make_shards(one, root / "data", Writing(skip_bad="--skip-bad" in words))
+            for words in sorted({c.source for c in cards if c.source.split()[0] == source}):
+                split = words.partition("--split ")[2]
+                request = Request(data=data, splits=(split,) if split else ())
+                (one,) = source_sets(source, request)
+                make_shards(one, root / "data", Writing(skip_bad="--skip-bad" in words))
     return root / "data"

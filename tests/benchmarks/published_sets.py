@@ -185,7 +185,7 @@ def _mmmu_pro_vision(folder: Path) -> Path:
 
 def _wemath(folder: Path) -> Path:
     row = {
-        "ID": "1",
+        "ID": "2steps_1",
         "split": "testmini",
         "knowledge concept": "Area",
         "question": "How large?",
@@ -198,7 +198,11 @@ def _wemath(folder: Path) -> Path:
     }
     parquet(
         folder / "data/testmini-00000-of-00001.parquet",
-        [row, {**row, "key": "2steps_2", "question number": 2}],
+        [
+            row,
+            {**row, "key": "2steps_2", "question number": 2},
+            {**row, "key": "2steps_multi", "question number": 3},
+        ],
     )
     return folder / "data"
 
@@ -310,7 +314,7 @@ def _countbench(folder: Path) -> Path:
     return folder / "data"
 
 
-def _refcoco(folder: Path) -> Path:
+def _refcoco(*splits: str) -> Callable[[Path], Path]:
     row = {
         "question_id": "1",
         "image": embedded("red", (200, 100)),
@@ -322,9 +326,14 @@ def _refcoco(folder: Path) -> Path:
         "iscrowd": 0,
         "file_name": "COCO_train2014_000000000001_0.jpg",
     }
-    parquet(folder / "data/val-00000-of-00001.parquet", [row, {**row, "question_id": "2"}])
-    parquet(folder / "data/test-00000-of-00001.parquet", [row])
-    return folder / "data"
+
+    def write(folder: Path) -> Path:
+        for split in splits:
+            path = folder / f"data/{split}-00000-of-00001.parquet"
+            parquet(path, [row, {**row, "question_id": "2"}])
+        return folder / "data"
+
+    return write
 
 
 def _geometry3k(folder: Path) -> Path:
@@ -460,7 +469,11 @@ SETS: dict[str, dict[str, Callable[[Path], Path]]] = {
     "chartqa": {"chartqa": _chartqa},
     "docvqa": {"docvqa": _docvqa},
     "countbench": {"countbench": _countbench},
-    "refcoco": {"RefCOCO": _refcoco, "RefCOCOplus": _refcoco, "RefCOCOg": _refcoco},
+    "refcoco": {
+        "RefCOCO": _refcoco("val", "testA", "testB"),
+        "RefCOCOplus": _refcoco("val", "testA", "testB"),
+        "RefCOCOg": _refcoco("val", "test"),
+    },
     "geometry3k": {"geometry3k": _geometry3k},
     "puzzlevqa": {"puzzlevqa": _puzzle},
     "algopuzzlevqa": {"algopuzzlevqa": _puzzle},
@@ -497,7 +510,10 @@ _BOXES: list[Answer] = [
         {"iou": 1, "training_rule": 0},
     ),
 ]
-_PUZZLE: list[Answer] = [(r"\boxed{C}", 1, {}), (r"\boxed{3}", 0, {})]
+_PUZZLE: list[Answer] = [
+    (r"\boxed{C}", 1, {"box": 1}),
+    ("It is (B). So the answer is (C).", 1, {"box": 0}),
+]
 _INTEGER: list[Answer] = [
     (r"\boxed{70}", 1, {"exact_number": 1}),
     (r"\boxed{71}", 0, {"exact_number": 0}),
@@ -517,9 +533,10 @@ ANSWERS: dict[str, list[Answer]] = {
     "mmmu_pro_standard_4": _PRO,
     "mmmu_pro_standard_10": _PRO,
     "mmmu_pro_vision": _PRO,
-    "wemath_accuracy": [
+    "wemath": [
         ("<Thought process>: <<4>> <Answer>: <<B>>", 1, {"box": 0}),
         (r"It is \boxed{B}", 0, {"box": 1}),
+        ("<Answer>: <<B>>", 1, {"box": 0}),
     ],
     "logicvista_rule": [(r"\boxed{D, B}", 1, {}), (r"\boxed{B}", 0, {})],
     "dynamath": [
@@ -537,9 +554,9 @@ ANSWERS: dict[str, list[Answer]] = {
     "chartqa": [("2008", 1, {"training_rule": 0}), ("12%", 1, {"training_rule": 1})],
     "docvqa": [("1/8/93", 1, {"exact": 1}), ("1/8/9", 5 / 6, {"exact": 0})],
     "countbench": [("3 dogs", 1, {"exact": 0}), ("1 2 3 4", 0, {"exact": 0})],
-    "refcoco_val": _BOXES,
-    "refcoco_plus_val": _BOXES,
-    "refcocog_val": _BOXES,
+    **{f"refcoco_{split}": _BOXES for split in ("val", "testA", "testB")},
+    **{f"refcoco_plus_{split}": _BOXES for split in ("val", "testA", "testB")},
+    **{f"refcocog_{split}": _BOXES for split in ("val", "test")},
     "geometry3k": [(r"\boxed{2^{1/2}}", 1, {}), (r"\boxed{2}", 0, {})],
     "puzzlevqa": _PUZZLE,
     "algopuzzlevqa": _PUZZLE,

@@ -15,6 +15,7 @@ from project import Project, trainer
 from published_sets import ANSWERS, SETS
 
 from datamodules import BenchmarkDataModule, TaskConfig
+from datamodules.benchmarks import Headline, read_suite
 from datamodules.samples import read_sample
 from datamodules.shard_index import ShardIndex, expand_shards
 from sapo_vl.callbacks import ResultWriter
@@ -60,13 +61,18 @@ def index_of(task: TaskConfig) -> ShardIndex:
 
 
 def run(
-    project: Project, benchmarks: list[TaskConfig], folder: Path, **changes: Any
+    project: Project,
+    benchmarks: list[TaskConfig],
+    folder: Path,
+    headlines: list[Headline] | None = None,
+    **changes: Any,
 ) -> tuple[dict[str, Any], list[dict[str, Any]], Scripted]:
     engine = Scripted({task.name: index_of(task).keys for task in benchmarks})
     model = project.sapo(rollout=engine, **changes)
     data = BenchmarkDataModule(
         project.model,
         benchmarks,
+        headlines=headlines,
         num_workers=0,
         eval_batch_size=4,
         min_pixels=256,
@@ -86,7 +92,12 @@ def everything(
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """All benchmarks in one test run."""
     chosen = [here(task, benchmark_shards) for name in SETS for task in tasks(name).values()]
-    metrics, records, _ = run(project, chosen, tmp_path_factory.mktemp("everything"))
+    headlines = [
+        Headline(name=headline, tasks=list(parts))
+        for name in ("mmmu_pro", "refcoco")
+        for headline, parts in read_suite(EVAL / f"{name}.yaml").headlines.items()
+    ]
+    metrics, records, _ = run(project, chosen, tmp_path_factory.mktemp("everything"), headlines)
     return metrics, records
 
 
@@ -101,7 +112,7 @@ def test_official_and_own_scores_come_from_one_set_of_answers(
 ) -> None:
     metrics, records = everything
     expected = ANSWERS[name]
-    result = metrics["tasks"][name]["greedy"]
+    result = metrics["tasks"][name]["greedy"]["metrics"]["avg"]
     assert result["n"] == len(expected)
     assert result["mean"] == pytest.approx(sum(score for _, score, _ in expected) / len(expected))
     found = [record["responses"][0] for record in records if record["task"] == name]
@@ -111,6 +122,50 @@ def test_official_and_own_scores_come_from_one_set_of_answers(
         assert response["status"] in ("ok", "no_answer"), response
         beside = {part: response["parts"][part] for part in parts}
         assert beside == pytest.approx(parts), response
+
+
+def test_the_headline_of_wemath_joins_a_problem_and_its_steps(
+    everything: tuple[dict[str, Any], list[dict[str, Any]]],
+) -> None:
+    result = everything[0]["tasks"]["wemath"]["greedy"]
+    # Of one problem the first step and the whole are right: mastery, if one is not strict.
+    assert (result["metric"], result["mean"], result["n"]) == ("score_strict", 0, 1)
+    assert result["metrics"]["score_loose"]["mean"] == 1
+    assert result["metrics"]["rote_memorization_strict"]["mean"] == 1
+    assert result["metrics"]["S1"]["mean"] == 0.5
+    assert result["metrics"]["S2"]["mean"] == 1
+    assert result["metrics"]["S3"]["n"] == 0
+
+
+def test_published_means_over_tasks_are_headlines(
+    everything: tuple[dict[str, Any], list[dict[str, Any]]],
+) -> None:
+    metrics, _ = everything
+    assert set(metrics["headlines"]) == {"mmmu_pro", "refcoco"}
+    pro = metrics["headlines"]["mmmu_pro"]["greedy"]
+    assert pro["tasks"] == ["mmmu_pro_standard_10", "mmmu_pro_vision"]
+    parts = [metrics["tasks"][task]["greedy"]["mean"] for task in pro["tasks"]]
+    assert pro["mean"] == pytest.approx(sum(parts) / 2)
+    boxes = metrics["headlines"]["refcoco"]["greedy"]
+    assert len(boxes["tasks"]) == 8
+    assert boxes["metrics"]["iou"]["mean"] == pytest.approx(1)
+
+
+def test_cells_of_all_puzzles_are_one_accuracy(
+    everything: tuple[dict[str, Any], list[dict[str, Any]]],
+) -> None:
+    result = everything[0]["tasks"]["zebralogic"]["greedy"]["metrics"]
+    assert result["cell_accuracy"]["mean"] == pytest.approx((4 + 3 + 0) / 12)
+    sizes = {name: result[name]["n"] for name in ("small", "medium", "large", "xl")}
+    assert sizes == {"small": 3, "medium": 0, "large": 0, "xl": 0}
+
+
+def test_a_window_of_dates_is_a_score_of_its_own(
+    everything: tuple[dict[str, Any], list[dict[str, Any]]],
+) -> None:
+    result = everything[0]["tasks"]["livecodebench_v6"]["greedy"]
+    assert result["metrics"]["window_2502_2505"]["n"] == 2
+    assert list(result["categories"]["month"]) == ["2025-02"]
 
 
 def test_the_wordings_are_as_the_harnesses_ask(
@@ -131,7 +186,7 @@ def test_the_wordings_are_as_the_harnesses_ask(
         "Which one is in  [image] ?\n\n(A) It's one\n(B) two\n\n"
         "Answer with the option's letter from the given choices directly."
     )
-    assert questions["wemath_accuracy"].startswith(
+    assert questions["wemath"].startswith(
         "[image] Now, we require you to solve a multiple-choice math question.\nPlease briefly "
         "describe your thought process and provide the final answer(option).\nQuestion: How large?"
         "\nOption: A. 2 cm; B. 4 cm; C. 5 cm; E. No correct answer\nRegarding the format,"
@@ -146,6 +201,10 @@ def test_the_wordings_are_as_the_harnesses_ask(
     assert code[0].startswith("### Question:\nDouble the number.\n\n### Format: Read the inputs")
     assert "use the following starter code" in code[1]
     assert "```python\nclass Solution:\n    def double" in code[1]
+    assert questions["puzzlevqa"] == (
+        "[image] Question: What is missing?\nOptions:\n(A) 6\n(B) 3\n(C) 4\n\n"
+        "Answer: Let's describe the image first and think step by step."
+    )
 
 
 @pytest.mark.parametrize("name", list(SETS))

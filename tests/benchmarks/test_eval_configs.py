@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import replace
 from typing import Any
@@ -12,6 +13,7 @@ from eval_config import BENCHMARKS, EVAL, SAMPLINGS, load, tasks
 from datamodules import BenchmarkDataModule, PromptTemplate
 from datamodules.benchmarks import with_thinking
 from datamodules.fields import SampleError
+from datamodules.samples import read_sample
 from datamodules.sources.catalogue import SOURCES
 from sapo_vl.protocols import Verifier
 from sapo_vl.verifiers import BesideVerifier, ChoiceVerifier, CombinedVerifier, MathVerifier
@@ -114,11 +116,30 @@ def test_a_template_fills_what_a_sample_has() -> None:
     assert replace(template, use="other").render("q", {}, {}) == "q"
 
 
+def test_a_wording_may_have_a_system_message() -> None:
+    (task,) = tasks("livecodebench_v6").values()
+    template = task.template
+    assert isinstance(template, PromptTemplate)
+    fields = {"question": "q", "answer": "1", "question_content": "q", "starter_code": ""}
+    sample = {"json": json.dumps(fields).encode()}
+    first, second = read_sample(sample, key="1", template=template).messages
+    assert first["role"] == "system"
+    assert first["content"].startswith("You are an expert Python programmer.")
+    assert second["content"][0]["text"].startswith("### Question:\nq\n")
+    short = replace(template, use="short")
+    assert [m["role"] for m in read_sample(sample, key="1", template=short).messages] == ["user"]
+    assert str(template).startswith("official: (system: You are")
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"texts": {}}, "template.use is 'official'; there are no texts"),
         ({"texts": {"a": "x"}}, "template.use is 'official'; there are a"),
+        (
+            {"texts": {"official": "x"}, "systems": {"b": "s"}},
+            "template.systems has b; .* official",
+        ),
         ({"texts": {"official": "x\n{% if %}"}}, r"template\.texts\.official, line 2"),
     ],
 )

@@ -12,9 +12,11 @@ from sapo_vl.verifiers.official.docvqa import DocVQAAnls
 from sapo_vl.verifiers.official.dynamath import DynaMathOfficial
 from sapo_vl.verifiers.official.emma import EmmaFast
 from sapo_vl.verifiers.official.livecodebench import LiveCodeBenchOfficial
+from sapo_vl.verifiers.official.matharena import MathArenaOfficial
 from sapo_vl.verifiers.official.mathvision import MathVisionOfficial
 from sapo_vl.verifiers.official.mathvista import MathVistaOfficial
 from sapo_vl.verifiers.official.mmmu import MMMUOfficial
+from sapo_vl.verifiers.official.puzzlevqa import PuzzleVQAOfficial
 from sapo_vl.verifiers.official.refcoco import RefCOCOOfficial
 from sapo_vl.verifiers.official.visulogic import VisuLogicOfficial
 from sapo_vl.verifiers.official.wemath import WeMathOfficial
@@ -33,6 +35,8 @@ OFFICIAL: dict[str, type] = {
     "dynamath_official": DynaMathOfficial,
     "visulogic_official": VisuLogicOfficial,
     "wemath_official": WeMathOfficial,
+    "matharena_official": MathArenaOfficial,
+    "puzzlevqa_official": PuzzleVQAOfficial,
 }
 EXTRA: dict[str, type] = {"code": CodeVerifier}
 
@@ -46,8 +50,10 @@ __all__ = [
     "EmmaFast",
     "LiveCodeBenchOfficial",
     "MMMUOfficial",
+    "MathArenaOfficial",
     "MathVisionOfficial",
     "MathVistaOfficial",
+    "PuzzleVQAOfficial",
     "RefCOCOOfficial",
     "VisuLogicOfficial",
     "WeMathOfficial",

@@ -22,7 +22,7 @@ class WeMathOfficial:
 
     Known oddities, kept: a response without "Answer" is read from its beginning, so "A triangle
     has ..." names A; "Answer: (B)" names nothing; nothing after the first character is looked at.
-    The four-part scheme over the steps of a problem is a matter of aggregation, not done here.
+    The four-part metric over a problem and its steps is `sapo_vl.evaluation.FourPart`.
 
     Args:
         thinking: the model reasons before ``</think>``; only what follows it is scored.

@@ -21,8 +21,10 @@ class ZebraLogicOfficial:
     """Score a grid puzzle as ZebraLogic's evaluator (ZeroEval) does.
 
     The answer is the last complete JSON object of the response; its "solution" maps houses to
-    columns to values. Cells are compared without case and outer blanks. ``Verdict.parts`` has both
-    metrics: "puzzle" (every cell right) and "cell" (the share of right cells).
+    columns to values. Cells are compared without case and outer blanks; a missing or empty one is
+    wrong. ``Verdict.parts`` has "puzzle" (every cell right), "cell" (the share of right cells),
+    "right" and "cells" (their numbers). The official cell accuracy is the sum of "right" over that
+    of "cells", so large puzzles weigh more, and a response without an answer counts all its cells.
 
     Known oddities, kept: braces are counted in prose too, so a stray "{" before the JSON loses it;
     a later JSON object without "solution" replaces the answer; of a list in a cell the first entry
@@ -56,13 +58,14 @@ class ZebraLogicOfficial:
         text = after_thinking(response, self.thinking)
         found = last_json(text) if text is not None else None
         solution = found.get("solution") if isinstance(found, dict) else None
-        parts = {"puzzle": 0.0, "cell": 0.0}
+        cells = [(house, column) for house, row in wanted.items() for column in row]
+        parts = {"puzzle": 0.0, "cell": 0.0, "right": 0.0, "cells": float(len(cells))}
         if solution is None:
             reason = 'no complete JSON object with a "solution" ends the response'
             return Verdict(score=0.0, status="no_answer", reason=reason, parts=parts)
-        cells = [(house, column) for house, row in wanted.items() for column in row]
         right = sum(_same(_cell(solution, h, c), wanted[h][c]) for h, c in cells)
-        parts = {"puzzle": float(right == len(cells)), "cell": right / len(cells)}
+        puzzle, cell = float(right == len(cells)), right / len(cells)
+        parts |= {"puzzle": puzzle, "cell": cell, "right": float(right)}
         shown = json.dumps(solution, ensure_ascii=False)[:_MAX_SHOWN]
         reason = f"{right} of {len(cells)} cells are right"
         return Verdict(score=parts[self.metric], extracted=shown, reason=reason, parts=parts)

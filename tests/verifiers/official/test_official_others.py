@@ -100,7 +100,15 @@ def test_zebralogic_reads_the_data_sets_form_and_scores_cells() -> None:
     houses = {"House 1": {"Name": "eric ", "Drink": "tea"}, "House 2": {"Name": "Bob"}}
     response = json.dumps({"reasoning": "r", "solution": houses})
     verdict = judge("zebralogic", reference, response)
-    assert (verdict.score, verdict.parts) == (0, {"puzzle": 0, "cell": 0.75})
+    assert (verdict.score, verdict.parts) == (
+        0,
+        {"puzzle": 0, "cell": 0.75, "right": 3, "cells": 4},
+    )
+    # A response without an answer counts all its cells, and an empty cell is a wrong one.
+    nothing = judge("zebralogic", reference, "I give up.")
+    assert nothing.parts == {"puzzle": 0, "cell": 0, "right": 0, "cells": 4}
+    empty = json.dumps({"solution": {"House 1": {"Name": [], "Drink": ""}, "House 2": {}}})
+    assert judge("zebralogic", reference, empty).parts["right"] == 0
     assert judge("zebralogic", reference, response, arguments={"metric": "cell"}).score == 0.75
     assert judge("zebralogic", "[]", response).status == "unparsable_reference"
     with pytest.raises(ValueError, match="metric"):
