@@ -45,6 +45,8 @@ def answers_record(
 ) -> dict[str, Any]:
     """One line of samples.jsonl."""
     prompt = answers.prompt
+    # Other evaluation kits score by more than the reference; a training log has no use for it.
+    meta = {"meta": dict(prompt.meta)} if stage == "test" and prompt.meta else {}
     return {
         "stage": stage,
         "iteration": iteration,
@@ -58,6 +60,7 @@ def answers_record(
         "images": write_images(prompt, folder),
         "reference": prompt.reference,
         "sampling": answers.sampling,
+        **meta,
         "responses": judged_responses(answers, advantages),
     }
 
