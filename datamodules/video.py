@@ -164,22 +164,6 @@ def load_clip(clip: Clip) -> Tensor:
     return torch.stack([found[number] for number in clip.indices])
 
 
-def middle_frame(data: bytes) -> Image.Image:
-    """Decode the frame in the middle of an mp4, upright and at its own size, for people to look at.
-
-    Raises:
-        SampleError: undecodable_media.
-    """
-    with _opened(data) as (container, stream):
-        count = stream.frames or sum(1 for packet in container.demux(stream) if packet.size)
-    with _opened(data) as (container, stream):
-        for number, frame in enumerate(container.decode(stream)):
-            if number >= count // 2:
-                pixels = np.rot90(frame.to_ndarray(format="rgb24"), round(frame.rotation / 90))
-                return Image.fromarray(pixels.copy())
-    raise SampleError("undecodable_media", f"a video holds no frame {count // 2}")
-
-
 def _pixels(frame: av.VideoFrame, clip: Clip) -> Tensor:
     # A phone writes how it was held; the angle is counterclockwise, as rot90's.
     turns = round(frame.rotation / 90)

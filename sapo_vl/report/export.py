@@ -23,6 +23,11 @@ from sapo_vl.report.records import Evaluation, Response, Sample
 
 Row = dict[str, Any]
 _CELL = 32_767  # characters that a spreadsheet's cell can hold
+# Cells that pandas, with which the kit reads, takes for a missing value.
+_MISSING = {
+    *("", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN"),
+    *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
+}
 
 
 def export_vlmevalkit(
@@ -53,7 +58,9 @@ def export_vlmevalkit(
         n = max(len(sample.responses) for sample in samples)
         for draw in range(n):
             rows = list(_kit_rows(task, samples, draw))
-            name = f"{_model(test)}_{form_of(task).vlmevalkit or task}" + (f"_{draw}" if n > 1 else "")
+            name = f"{_model(test)}_{form_of(task).vlmevalkit or task}" + (
+                f"_{draw}" if n > 1 else ""
+            )
             path = out / f"{name}.{'xlsx' if xlsx else 'tsv'}"
             (_write_xlsx if xlsx else _write_tsv)(path, rows)
             written.append(path)
@@ -131,10 +138,15 @@ def _kit_rows(task: str, samples: Sequence[Sample], draw: int) -> Iterator[Row]:
             },
             **form.columns(sample),
             **more,
-            "prediction": response.text,
+            "prediction": _present(response.text),
             **_verdict(response, parts),
             "sample": sample.key,
         }
+
+
+def _present(text: str) -> str:
+    """A response that is no missing value: a kit that strips an empty cell breaks off."""
+    return f" {text}" if text in _MISSING else text
 
 
 def _verdict(response: Response, parts: Sequence[str]) -> Row:
@@ -147,14 +159,16 @@ def _verdict(response: Response, parts: Sequence[str]) -> Row:
 
 
 def _log_line(task: str, number: int, sample: Sample) -> Row:
+    form = form_of(task)
     document = {
         "id": sample.key,
         **sample.meta,
         "question": sample.question,
         "options": dict(sample.options),
         "answer": sample.reference,
-        **form_of(task).document(sample),
+        **form.document(sample),
     }
+    document = {name: value for name, value in document.items() if name not in form.absent}
     text = json.dumps(document, sort_keys=True, ensure_ascii=False)
     scores = [response.score for response in sample.responses]
     return {

@@ -27,6 +27,7 @@ class KitForm:
         lmms_eval: its name among lmms-eval's tasks; empty: as above.
         columns: a row's columns in VLMEvalKit's table beside the general ones.
         document: a document's fields in lmms-eval beside the general ones.
+        absent: fields of the general document that the published one lacks.
         whole: more columns that depend on the other rows, a row a sample.
     """
 
@@ -34,6 +35,7 @@ class KitForm:
     lmms_eval: str = ""
     columns: Callable[[Sample], Row] = lambda sample: {}
     document: Callable[[Sample], Row] = lambda sample: {}
+    absent: tuple[str, ...] = ()
     whole: Callable[[Sequence[Sample]], list[Row]] = lambda samples: [{} for _ in samples]
 
 
@@ -149,7 +151,11 @@ _FORMS: dict[str, KitForm] = {
         vlmevalkit="MMMU_Pro_10c_COT", lmms_eval="mmmu_pro_standard_cot", **_MMMU_PRO
     ),
     "mmmu_pro_vision": KitForm(
-        vlmevalkit="MMMU_Pro_V_COT", lmms_eval="mmmu_pro_vision_cot", **_MMMU_PRO
+        vlmevalkit="MMMU_Pro_V_COT",
+        lmms_eval="mmmu_pro_vision_cot",
+        columns=_of_meta("id"),
+        document=_mmmu_document,
+        absent=("question",),
     ),
     "chartqa": KitForm(vlmevalkit="ChartQA_TEST", lmms_eval="chartqa", columns=_chartqa),
     "docvqa": KitForm(

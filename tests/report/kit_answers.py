@@ -36,15 +36,38 @@ _CHOICE = (
     "Answer: ({0})", r"\boxed{{{0}}}", r"So $\boxed{{\text{{{0}}}}}$.", "Not {1}.\nAnswer: {0}",
     "<Thought process>: <<no {1}>> <Answer>: <<{0}>>", "Both {0} and {1} are possible here.",
     "{0}\nsince {1} is too large", "The correct answer is option {0}", "Answer: ${0}",
-    '{{"solution": "s", "short answer": "{0}"}}', "\\boxed{{{1}}} no, \\boxed{{{0}}}", "answer: {0}",
+    '{{"solution": "s", "short answer": "{0}"}}', "\\boxed{{{1}}} no, \\boxed{{{0}}}",
+    "answer: {0}",
 )  # fmt: skip
 _FREE = (
     "{0}", " {0} ", "{0}.", "It is {0}", "The answer is {0}.", r"\boxed{{{0}}}", "{0}%", "${0}",
     r"Hence \boxed{{{0}}} cm", '{{"solution": "s", "short answer": "{0}"}}', "about {0} or so",
     r"\boxed{{1}}, then \boxed{{{0}}}", "Answer: {0}", "{0}0", "-{0}", "final answer is {0}\nwell",
 )  # fmt: skip
-_ODD = ("", " ", "I do not know.", "=SUM(A1)", "one\ttwo\r\nthree", '"', "\u00e9\u4e2d\U0001f600", "#N/A")
-_WORDS = ("three", "2008", "1.95", "2.05", "12", "0.12", "12%", "1-8-93", "1/8/9", "1/8/ 93", "0.5", "1/2")
+_ODD = (
+    "",
+    " ",
+    "I do not know.",
+    "=SUM(A1)",
+    "one\ttwo\r\nthree",
+    '"',
+    "\u00e9\u4e2d\U0001f600",
+    "#N/A",
+)
+_WORDS = (
+    "three",
+    "2008",
+    "1.95",
+    "2.05",
+    "12",
+    "0.12",
+    "12%",
+    "1-8-93",
+    "1/8/9",
+    "1/8/ 93",
+    "0.5",
+    "1/2",
+)
 _BOXES = (
     "[20, 10, 120, 60]", "[100, 100, 600, 600]", '[{"bbox_2d": [100, 100, 600, 600]}]',
     '```json\n[{"bbox_2d": [0, 0, 9, 9]}, {"bbox_2d": [90, 90, 620, 640], "label": "dog"}]\n```',
@@ -71,7 +94,8 @@ def write_kit_test(folder: Path, shards: Path, oracles: Path | None = None, ever
             for task in tasks(name).values():
                 pairs = _oracle(task.name, oracles, every) if oracles else None
                 for prompt, text in pairs or _pairs(task, shards):
-                    record = _judged(replace(prompt, task=task.name, index=index), text, task, folder)
+                    asked = replace(prompt, task=task.name, index=index)
+                    record = _judged(asked, text, task, folder)
                     file.write(json.dumps(record, ensure_ascii=False) + "\n")
                     index += 1
     settings = {"model": "models/a_model"}
@@ -140,12 +164,22 @@ def _stored(name: str, folder: Path, every: int) -> Iterator[tuple[Prompt, str]]
         labels = [label for label, text in prompt.options.items() if text == prompt.reference]
         boxed = name == "mathvista"
         kind = "multi_choice" if prompt.options else "free_form"
-        meta = {"pid": answer.id, "id": answer.id, "question_type": kind, "query": "", "metadata": {}}
+        meta = {
+            "pid": answer.id,
+            "id": answer.id,
+            "question_type": kind,
+            "query": "",
+            "metadata": {},
+        }
         yield (
             replace(
                 prompt,
                 key=answer.id,
-                meta={**meta, **prompt.meta, "type": "Multiple Choice" if prompt.options else "Open"},
+                meta={
+                    **meta,
+                    **prompt.meta,
+                    "type": "Multiple Choice" if prompt.options else "Open",
+                },
                 reference=labels[0] if labels and boxed else prompt.reference,
                 categories={"subject": ("all",)},
                 messages=({"role": "user", "content": f"Question {answer.id}?"},),

@@ -64,7 +64,7 @@ def _work(given: argparse.Namespace, out: Path) -> Iterator[tuple[Path, _Check, 
 
 
 def _named(tables: Sequence[Path]) -> dict[str, Path]:
-    """Tables by the kit's data set: a file is ``<model>_<data set>``; of several draws the first."""
+    """Tables by the kit's data set, which ends a file's name; of several draws the first."""
     found = {}
     for path in tables:
         for name in VLMEVALKIT_SETS:

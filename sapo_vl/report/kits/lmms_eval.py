@@ -95,7 +95,9 @@ def _mathvision(doc: Mapping[str, Any], response: str, extracted: str) -> float:
 def _mathvista(doc: Mapping[str, Any], response: str, extracted: str) -> float:
     module = _module("tasks.mathvista.utils")
     module.mathvista_evaluator.get_chat_response = lambda *_, **__: extracted
-    return float(module.mathvista_process_results(doc, [response])["llm_as_judge_eval"]["true_false"])
+    return float(
+        module.mathvista_process_results(doc, [response])["llm_as_judge_eval"]["true_false"]
+    )
 
 
 def _chartqa(doc: Mapping[str, Any], response: str, extracted: str) -> float:
@@ -161,7 +163,9 @@ _CHECKS: dict[str, list[_Check]] = {
     "chartqa": [_Check(_chartqa)],
     "docvqa_val": [_Check(_docvqa)],
     "mmmu_val": [_Check(_mmmu, note="the kit draws an option where it finds none")],
-    "mmmu_pro_standard_cot": [_Check(_mmmu_pro, note="the kit draws an option where it finds none")],
+    "mmmu_pro_standard_cot": [
+        _Check(_mmmu_pro, note="the kit draws an option where it finds none")
+    ],
     "mmmu_pro_vision_cot": [_Check(_mmmu_pro, note="the kit compares the whole response")],
     "countbenchqa": [
         _Check(_countbench, rule="exact"),

@@ -201,7 +201,9 @@ def _countbench(file: Path) -> list[float]:
 
 
 def _wemath(file: Path) -> list[float]:
-    return [float(x) for x in _function("utils.wemath", "load_and_process_data")(str(file))["joker"]]
+    return [
+        float(x) for x in _function("utils.wemath", "load_and_process_data")(str(file))["joker"]
+    ]
 
 
 def _share(result: Any) -> float:
@@ -242,10 +244,11 @@ _CHECKS: dict[str, _Check] = {
         _countbench,
         note="the kit: the count anywhere in the answer",
     ),
-    "VisuLogic": _Check("image_mcq:VisuLogic", _overall("category", "Overall"), _visulogic),
+    # These two divide by the number of items of every category of theirs: for whole sets alone.
+    "VisuLogic": _Check("image_mcq:VisuLogic", None, _visulogic),
     "PuzzleVQA": _Check(
         "image_mcq:PuzzleVQA",
-        _overall("category", "overall"),
+        None,
         _puzzle,
         note="the kit reads 'Answer: X', our rule the last box",
     ),
