@@ -14,7 +14,6 @@ from datamodules.fields import is_mp4
 from datamodules.samples import SampleError, read_sample
 from datamodules.shard_check import find_shards
 from datamodules.shard_index import ShardIndex
-from sapo_vl.still import middle_frame
 from sapo_vl.types import Prompt
 
 _CELL = 300  # width of a cell
@@ -118,6 +117,8 @@ def _decode(data: bytes, width: int) -> Image.Image:
 
 def _still(data: bytes) -> Image.Image:
     """The middle of a video with a sign that it is one: the triangle that plays it."""
+    from datamodules.video import middle_frame  # brings torchvision, which images don't need
+
     still = middle_frame(data).convert("RGBA")
     x, y, r = still.width / 2, still.height / 2, min(still.size) / 8
     corners = [(x - r, y - r), (x - r, y + r), (x + r, y)]

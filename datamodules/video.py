@@ -29,6 +29,7 @@ from torchvision.transforms.functional import resize
 from transformers.video_utils import VideoMetadata
 
 from datamodules.fields import SampleError
+from sapo_vl import still
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -162,6 +163,19 @@ def load_clip(clip: Clip) -> Tensor:
             f"a video holds fewer frames than its header says ({clip.frames}); it was cut",
         )
     return torch.stack([found[number] for number in clip.indices])
+
+
+def middle_frame(data: bytes) -> Image.Image:
+    """Decode the frame in the middle of an mp4, upright and at its own size, for people to look at.
+
+    Raises:
+        SampleError: undecodable_media.
+    """
+    _require_whole(data)
+    try:
+        return still.middle_frame(data)
+    except ValueError as error:
+        raise SampleError("undecodable_media", str(error)) from error
 
 
 def _pixels(frame: av.VideoFrame, clip: Clip) -> Tensor:

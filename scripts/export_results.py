@@ -24,7 +24,7 @@ def main() -> None:
     parser.add_argument("--to", choices=["vlmevalkit", "lmms-eval"], required=True)
     parser.add_argument("--sampling", help="which answers; needed where there are several")
     parser.add_argument("--tsv", action="store_true", help="text in place of spreadsheets")
-    # Spreadsheets are the default since they keep types; the flag of old still does no harm.
+    # Spreadsheets, the kit's own form, are the default now; the flag of old does no harm.
     parser.add_argument("--xlsx", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     kits = {

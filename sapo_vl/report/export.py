@@ -45,8 +45,9 @@ def export_vlmevalkit(
         folder: what ``sapo-vl test`` wrote.
         out: folder to write to.
         sampling: which answers; needed where there are several.
-        xlsx: spreadsheets, which need openpyxl; else tab-separated text, of which a reader guesses
-            the types again: an answer "1.20" may become 1.2.
+        xlsx: spreadsheets, the kit's own form, which need openpyxl and hold 32,767 characters a
+            cell; else tab-separated text. The kit reads a column of nothing but numbers as numbers
+            in either.
 
     Raises:
         ValueError: no answers, or several samplings to choose from.

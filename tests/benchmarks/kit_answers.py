@@ -73,11 +73,19 @@ _BOXES = (
     '```json\n[{"bbox_2d": [0, 0, 9, 9]}, {"bbox_2d": [90, 90, 620, 640], "label": "dog"}]\n```',
     "(0.1, 0.1, 0.6, 0.6)", "[0.1, 0.1, 0.6, 0.6]", "It is at [100,100],[600,600].",
     '{"bbox": [110, 120, 590, 560]}', "[600, 600, 100, 100]", "[1, 2, 3]", "[300, 300, 800, 800]",
-    "<box>100 100 600 600</box>", '[{"bbox_2d": [40, 100, 600, 600]}, {"bbox_2d": [20, 10, 121, 61]}]',
+    "<box>100 100 600 600</box>",
+    '[{"bbox_2d": [40, 100, 600, 600]}, {"bbox_2d": [20, 10, 121, 61]}]',
 )  # fmt: skip
 
 
-def write_kit_test(folder: Path, shards: Path, oracles: Path | None = None, every: int = 1) -> Path:
+def write_kit_test(
+    folder: Path,
+    shards: Path,
+    oracles: Path | None = None,
+    *,
+    every: int = 1,
+    forms: int | None = None,
+) -> Path:
     """Write ``samples.jsonl`` and ``metrics.json`` as a test does.
 
     Args:
@@ -85,6 +93,7 @@ def write_kit_test(folder: Path, shards: Path, oracles: Path | None = None, ever
         shards: where to put shards.
         oracles: folder of stored model answers, in place of ours where it has them.
         every: take one in so many of those.
+        forms: of how many forms an answer is given to a prompt; all by default.
     """
     folder.mkdir(parents=True, exist_ok=True)
     index = 0
@@ -93,7 +102,8 @@ def write_kit_test(folder: Path, shards: Path, oracles: Path | None = None, ever
             _make(name, shards)
             for task in tasks(name).values():
                 pairs = _oracle(task.name, oracles, every) if oracles else None
-                for prompt, text in pairs or _pairs(task, shards):
+                for prompt, text in pairs or _pairs(task, shards, forms):
+                    asked = replace(prompt, task=task.name, index=index)
                     asked = replace(prompt, task=task.name, index=index)
                     record = _judged(asked, text, task, folder)
                     file.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -123,13 +133,13 @@ def _make(name: str, root: Path) -> None:
         make_shards(one, root / "data", Writing())
 
 
-def _pairs(task: Any, root: Path) -> Iterator[tuple[Prompt, str]]:
+def _pairs(task: Any, root: Path, forms: int | None) -> Iterator[tuple[Prompt, str]]:
     """Every form of answer to every published prompt, as so many prompts."""
     index = ShardIndex(expand_shards(str(root / task.shards)))
     for i in range(len(index)):
         read = read_sample(index.read(i), key=index.keys[i], template=task.template)
         prompt = grouped(read, task.problem, task.categories)
-        for number, text in enumerate(_texts(prompt)):
+        for number, text in enumerate(_texts(prompt)[:forms]):
             yield replace(prompt, key=f"{prompt.key}/{number}"), text
 
 
