@@ -38,6 +38,11 @@ sapo-vl test --config configs/eval/mathvision.yaml --model.policy.path FOLDER
   `_rule` or `_judge` and its score is another one, not to be compared with published numbers.
 - **Less of it**: `--data.max_samples 100`.
 """
+TAIL = """
+## Rescoring with the kits
+
+`scripts/export_results.py` and `scripts/check_kits.py`: see [rescoring.md](rescoring.md).
+"""
 
 
 def page() -> str:
@@ -57,7 +62,7 @@ def page() -> str:
     table = ["| task | file | items | wordings | official score | judge | this score | metric |"]
     table += ["| --- | --- | --- | --- | --- | --- | --- | --- |", *rows]
     shards = ["## Data", "", "| task | `scripts/make_shards.py` | licence |", "| --- | --- | --- |"]
-    return "\n".join([HEAD, *table, "", *shards, *sources, ""])
+    return "\n".join([HEAD, *table, "", *shards, *sources, TAIL])
 
 
 def _row(stem: str, task: TaskConfig, card: BenchmarkCard) -> str:

@@ -7,7 +7,7 @@ sets can't be written as train.
 
 from __future__ import annotations
 
-from datamodules.sources import livecodebench, zebralogic
+from datamodules.sources import benchmarks, livecodebench, zebralogic
 from datamodules.sources.described import Columns, TableSet
 from datamodules.sources.evaluation_sets import EVALUATION_SETS
 
@@ -157,6 +157,7 @@ DOCVQA = TableSet(
 WEMATH = TableSet(
     name="wemath",
     split="test",
+    prepare=benchmarks.wemath,
     columns=Columns(id=()),
     answers="label",
     by="key",

@@ -187,7 +187,7 @@ _FORMS: dict[str, KitForm] = {
         vlmevalkit="WeMath",
         columns=lambda s: {
             **_of_meta("ID", "knowledge concept", "knowledge concept description")(s),
-            "key": "".join(s.categories.get("key", ())),
+            "key": s.meta.get("step"),
         },
     ),
     "puzzlevqa": KitForm(
