@@ -25,7 +25,7 @@ def mmmu_pro_vision(fields: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def wemath(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the step, published as ``key``, a name that the key of a sample does not take from it."""
+    """Give the step, published as ``key``, a name that a sample's own key does not take."""
     return {**fields, "step": fields.get("key")}
 
 
