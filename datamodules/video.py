@@ -29,6 +29,7 @@ from torchvision.transforms.functional import resize
 from transformers.video_utils import VideoMetadata
 
 from datamodules.fields import SampleError
+from sapo_vl import still
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -170,14 +171,11 @@ def middle_frame(data: bytes) -> Image.Image:
     Raises:
         SampleError: undecodable_media.
     """
-    with _opened(data) as (container, stream):
-        count = stream.frames or sum(1 for packet in container.demux(stream) if packet.size)
-    with _opened(data) as (container, stream):
-        for number, frame in enumerate(container.decode(stream)):
-            if number >= count // 2:
-                pixels = np.rot90(frame.to_ndarray(format="rgb24"), round(frame.rotation / 90))
-                return Image.fromarray(pixels.copy())
-    raise SampleError("undecodable_media", f"a video holds no frame {count // 2}")
+    _require_whole(data)
+    try:
+        return still.middle_frame(data)
+    except ValueError as error:
+        raise SampleError("undecodable_media", str(error)) from error
 
 
 def _pixels(frame: av.VideoFrame, clip: Clip) -> Tensor:

@@ -40,6 +40,11 @@ sapo-vl test --config configs/eval/mathvision.yaml --model.policy.path FOLDER
 - **Headlines**: where the published score is a mean over tasks it has a name of its own, see below.
 - **Less of it**: `--data.max_samples 100`.
 """
+TAIL = """
+## Rescoring with the kits
+
+`scripts/export_results.py` and `scripts/check_kits.py`: see [rescoring.md](rescoring.md).
+"""
 
 
 HEADLINES = """## Headlines
@@ -85,7 +90,7 @@ def page() -> str:
         for name, tasks in suite.headlines.items()
     ]
     parts = [HEAD, *table, "", HEADLINES, *means, "", *shards, *sources]
-    notes = ["", COUNTS, *_notes(counts), "", DIFFERENCES, *_notes(differences), ""]
+    notes = ["", COUNTS, *_notes(counts), "", DIFFERENCES, *_notes(differences), TAIL]
     return "\n".join([*parts, *notes])
 
 

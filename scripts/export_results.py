@@ -1,6 +1,6 @@
 """Write the answers of a test in the files of another evaluation kit, to score them again there.
 
-python scripts/export_results.py EVAL_DIR OUT_DIR --to vlmevalkit [--xlsx] [--sampling NAME]
+python scripts/export_results.py EVAL_DIR OUT_DIR --to vlmevalkit [--tsv] [--sampling NAME]
 python scripts/export_results.py EVAL_DIR OUT_DIR --to lmms-eval [--sampling NAME]
 """
 
@@ -23,10 +23,12 @@ def main() -> None:
     parser.add_argument("out", type=Path, help="folder to write to")
     parser.add_argument("--to", choices=["vlmevalkit", "lmms-eval"], required=True)
     parser.add_argument("--sampling", help="which answers; needed where there are several")
-    parser.add_argument("--xlsx", action="store_true", help="spreadsheets in place of TSV")
+    parser.add_argument("--tsv", action="store_true", help="text in place of spreadsheets")
+    # Spreadsheets, the kit's own form, are the default now; the flag of old does no harm.
+    parser.add_argument("--xlsx", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     kits = {
-        "vlmevalkit": partial(export_vlmevalkit, xlsx=args.xlsx),
+        "vlmevalkit": partial(export_vlmevalkit, xlsx=not args.tsv),
         "lmms-eval": export_lmms_eval,
     }
     try:

@@ -157,6 +157,7 @@ DOCVQA = TableSet(
 WEMATH = TableSet(
     name="wemath",
     split="test",
+    prepare=benchmarks.wemath,
     columns=Columns(id=()),
     answers="label",
     prepare=benchmarks.wemath,

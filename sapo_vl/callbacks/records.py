@@ -8,8 +8,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from sapo_vl.still import middle_frame
 from sapo_vl.types import Answers, Prompt, Verdict
 
+_STILL = 640  # pixels of the longer side
 _MAGIC = {b"\x89PNG": "png", b"\xff\xd8\xff": "jpg", b"RIFF": "webp"}
 
 
@@ -36,6 +38,24 @@ def write_images(prompt: Prompt, folder: Path) -> list[str]:
     return names
 
 
+def write_stills(prompt: Prompt, folder: Path) -> list[str]:
+    """Write the middle frame of each video, as `write_images` does; a broken one is left out."""
+    names = []
+    for data in prompt.videos:
+        name = f"images/{hashlib.sha256(data).hexdigest()[:16]}-middle.jpg"
+        path = folder / name
+        if not path.exists():
+            try:
+                still = middle_frame(data)
+            except ValueError:
+                continue
+            still.thumbnail((_STILL, _STILL))
+            path.parent.mkdir(parents=True, exist_ok=True)
+            still.convert("RGB").save(path, "JPEG")
+        names.append(name)
+    return names
+
+
 def answers_record(
     answers: Answers,
     folder: Path,
@@ -45,6 +65,8 @@ def answers_record(
 ) -> dict[str, Any]:
     """One line of samples.jsonl."""
     prompt = answers.prompt
+    # Other evaluation kits score by more than the reference; a training log has no use for it.
+    meta = {"meta": dict(prompt.meta)} if stage == "test" and prompt.meta else {}
     return {
         "stage": stage,
         "iteration": iteration,
@@ -56,8 +78,10 @@ def answers_record(
         "question": question_of(prompt),
         "options": dict(prompt.options),
         "images": write_images(prompt, folder),
+        **({"video_frames": write_stills(prompt, folder)} if prompt.videos else {}),
         "reference": prompt.reference,
         "sampling": answers.sampling,
+        **meta,
         "responses": judged_responses(answers, advantages),
     }
 

@@ -55,6 +55,7 @@ def line_chart(
     log: bool = False,
     smooth: bool = False,
     marks: Sequence[float] = (),
+    x_name: str = "step",
 ) -> Markup:
     """Draw curves over a shared x axis.
 
@@ -68,11 +69,12 @@ def line_chart(
         log: a logarithmic y axis.
         smooth: draw every value faintly and a running mean boldly.
         marks: x positions of vertical dotted lines.
+        x_name: what the x axis counts.
     """
     values = [y for line in lines for y in line.ys]
     y = y_scale(values, lo, hi, log)
     x = x_scale([at for line in lines for at in line.xs], x_range)
-    body = [_axes(x, y, unit)]
+    body = [_axes(x, y, unit, x_name)]
     body += [
         Markup('<path class="mark" d="M{0} {1}V{2}"/>').format(_px(x(at)), TOP, HEIGHT - BOTTOM)
         for at in marks
@@ -91,6 +93,7 @@ def stacked_chart(
     title: str,
     unit: str = "",
     x_range: tuple[float, float] | None = None,
+    x_name: str = "step",
 ) -> Markup:
     """Draw curves that share their ``xs`` as areas on top of each other."""
     count = len(lines[0].xs)
@@ -104,7 +107,7 @@ def stacked_chart(
         tops.append(top)
     y = y_scale(sorted(top), 0.0, None, False)
     x = x_scale([at for line in lines for at in line.xs], x_range)
-    body = [_axes(x, y, unit)]
+    body = [_axes(x, y, unit, x_name)]
     lower = [0.0] * len(xs)
     for line, upper in zip(lines, tops, strict=True):
         outline = [*zip(xs, upper, strict=True), *reversed(list(zip(xs, lower, strict=True)))]
@@ -159,7 +162,7 @@ def share_bar(parts: Sequence[float], *, label: str) -> Markup:
     ).format(label, Markup("").join(body))
 
 
-def _axes(x: Scale, y: Scale, unit: str) -> Markup:
+def _axes(x: Scale, y: Scale, unit: str, x_name: str) -> Markup:
     grid = "".join(f"M{LEFT} {_px(y(at))}H{WIDTH - RIGHT}" for at in y.ticks())
     text = Markup('<text x="{}" y="{}"{}>{}</text>')
     end = Markup(' text-anchor="end"')
@@ -167,7 +170,12 @@ def _axes(x: Scale, y: Scale, unit: str) -> Markup:
     middle = Markup(' text-anchor="middle"')
     for at in x.ticks():
         room = min(max(x(at), LEFT + 4), WIDTH - 14)
-        labels.append(text.format(_px(room), HEIGHT - 6, middle, short(at)))
+        labels.append(text.format(_px(room), HEIGHT - BOTTOM + 16, middle, short(at)))
+    labels.append(
+        Markup('<text class="name" x="{}" y="{}">{}</text>').format(
+            WIDTH - RIGHT, HEIGHT - 5, x_name
+        )
+    )
     return Markup('<path class="grid" d="{}"/>{}').format(grid, Markup("").join(labels))
 
 

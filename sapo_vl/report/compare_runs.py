@@ -45,6 +45,14 @@ GROUPS = {
     "rollout": "Policy",
 }
 SHARES = ("reward/accuracy", "reward/mean")
+_NOTES = {  # where a panel of the run report says more than the one curve
+    "reward/mean": "How much the verifier liked the sampled training answers.",
+    "reward/accuracy": "Share of the sampled training answers that the verifier called right.",
+    "gate/tau_pos": "Sharpness of the gate for answers with a positive advantage.",
+    "gate/tau_neg": "Sharpness of the gate for answers with a negative advantage.",
+    "gate/weight_mean_pos": "Mean gate weight of tokens with a positive advantage; 1: untouched.",
+    "gate/weight_mean_neg": "Mean gate weight of tokens with a negative advantage; 1: untouched.",
+}
 
 
 def compare_runs(runs: Mapping[str, Path], out: Path) -> list[Path]:
@@ -113,11 +121,13 @@ def _chart(metric: str, stages: Mapping[str, Stage]) -> Chart:
         if (series := stage.metrics.get(metric, Series())).values
     ]
     low, high = (0.0, 1.0) if is_share else (None, None)
-    svg = line_chart(lines, title=metric, unit=unit, lo=low, hi=high, smooth=True)
+    svg = line_chart(
+        lines, title=metric, unit=unit, lo=low, hi=high, smooth=True, x_name="iteration"
+    )
     return Chart(
         group=GROUPS[metric.split("/")[0]],
         title=metric,
-        note=panel.note if panel else "Score on held-out prompts.",
+        note=_NOTES.get(metric, panel.note if panel else "Score on held-out prompts."),
         legend=tuple((line.label, line.classes, short(line.ys[-1], unit)) for line in lines),
         svg=svg,
         synced=False,

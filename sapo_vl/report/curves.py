@@ -123,7 +123,7 @@ def _gate_curve(metrics: Metrics) -> Chart | None:
         marks = [math.exp(-reach), math.exp(reach)]
         note += "; in every iteration 99% of this run's tokens stayed between the dotted lines"
     title = "SAPO's gate at this run's τ"
-    svg = line_chart(lines, title=title, lo=0, hi=1, marks=marks)
+    svg = line_chart(lines, title=title, lo=0, hi=1, marks=marks, x_name="ratio r")
     legend = tuple((line.label, line.classes, "") for line in lines)
     return Chart(
         group="The gate", title=title, note=f"{note}.", legend=legend, svg=svg, synced=False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
@@ -12,6 +13,7 @@ from sapo_vl.report.scale import MINUS
 
 TEXT_LIMIT = 4000  # characters of a text that are shown
 RESPONSES = 8  # responses of one sampling that are shown
+_LEADING_MARKS = re.compile(r"^(\[(image|video)\] ?)+")  # the media stand above the question
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,6 +55,7 @@ class Item:
     question: str
     options: Mapping[str, str]
     images: tuple[str | None, ...]
+    films: tuple[str | None, ...]  # the middle frame of each video, as images
     reference: str
     columns: tuple[Column, ...]
     tags: tuple[str, ...]
@@ -192,13 +195,17 @@ def _group_tag(columns: Mapping[str, list[Sample]]) -> str:
 
 def _item(entry: _Entry, budget: ImageBudget) -> Item:
     sample = entry.first
-    images = tuple(budget.embed(sample.folder, name) for name in sample.images)
+    images, films = (
+        tuple(budget.embed(sample.folder, name) for name in names)
+        for names in (sample.images, sample.video_frames)
+    )
     return Item(
         task=sample.task or "unnamed",
         key=sample.key,
-        question=clip(sample.question),
+        question=clip(_LEADING_MARKS.sub("", sample.question)),
         options=sample.options,
         images=images,
+        films=films,
         reference=clip(sample.reference),
         columns=tuple(Column(name=n, blocks=tuple(map(_block, s))) for n, s in entry.columns),
         tags=entry.tags,

@@ -155,6 +155,9 @@ def _sample(record: Mapping[str, Any], folder: Path) -> Sample:
             for name, values in _mapping(record.get("categories")).items()
         },
         responses=tuple(_response(_mapping(r)) for r in _list(record.get("responses"))),
+        index=int(_number(record.get("index"), 0.0)),
+        meta=_mapping(record.get("meta")),
+        video_frames=tuple(str(name) for name in _list(record.get("video_frames"))),
     )
 
 
@@ -169,6 +172,7 @@ def _response(record: Mapping[str, Any]) -> Response:
         length=int(_number(record.get("length"), 0.0)),
         finished=record.get("finished") is not False,
         advantage=advantage if math.isfinite(advantage) else None,
+        parts={str(k): _number(v, 0.0) for k, v in _mapping(record.get("parts")).items()},
     )
 
 

@@ -217,9 +217,7 @@ def eval_panels(metrics: Metrics) -> Iterator[Panel]:
     base = Panel(group="Evaluation while training", title="", note="", curves={}, unit="%", hi=1)
     overall = {n: n.split("/", 2)[2] for n in names if n.startswith("eval/all/")}
     if overall:
-        note = (
-            "Accuracy on held-out prompts: greedy decoding, and the average over sampled answers."
-        )
+        note = "Accuracy on held-out prompts; avg4 is the mean over 4 sampled answers, and so on."
         yield replace(base, title="All tasks", note=note, curves=overall, lo=0)
     by_sampling: dict[str, dict[str, str]] = {}
     for name in names:

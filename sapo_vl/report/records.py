@@ -29,6 +29,7 @@ class Response:
     length: int
     finished: bool
     advantage: float | None
+    parts: Mapping[str, float] = field(default_factory=dict)  # other rules' scores, by name
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,6 +49,9 @@ class Sample:
     problem: str
     categories: Mapping[str, tuple[str, ...]]
     responses: tuple[Response, ...]
+    index: int = 0  # place in the data of all tasks; gaps are prompts left out
+    meta: Mapping[str, Any] = field(default_factory=dict)  # what else the data say of the prompt
+    video_frames: tuple[str, ...] = ()  # the middle frame of each video, as ``images``
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

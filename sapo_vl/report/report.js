@@ -20,7 +20,7 @@ function short(value, unit) {
   const size = Math.abs(value);
   const power = size >= 1e4 ? Math.min(Math.floor(Math.log10(size) / 3), 4) : 0;
   let text = String(Number((value / 1000 ** power).toPrecision(3)));
-  if (size && size < 1e-4) text = value.toExponential(1);
+  if (size && size < 1e-3) text = value.toExponential(2).replace(/\.?0+e/, "e");
   return text + ["", "k", "M", "B", "T"][power] + (unit === "s" ? " s" : "");
 }
 

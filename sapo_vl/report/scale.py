@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 MINUS, DASH = "\N{MINUS SIGN}", "\N{EN DASH}"  # dashes stand for numbers that are not there
-WIDTH, HEIGHT = 360, 176
-LEFT, RIGHT, TOP, BOTTOM = 42, 8, 8, 22
+WIDTH, HEIGHT = 360, 190
+LEFT, RIGHT, TOP, BOTTOM = 42, 8, 8, 36
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +69,7 @@ def percent(value: float) -> str:
 
 
 def short(value: float, unit: str = "") -> str:
-    """A value in few characters: ``12%``, ``3.4k``, ``2e-07``, ``1.5 s``."""
+    """A value in few characters: ``12%``, ``3.4k``, ``2e-7``, ``1.5 s``."""
     if unit == "%":
         return f"{100 * value:.3g}%"
     size = abs(value)
@@ -78,6 +78,9 @@ def short(value: float, unit: str = "") -> str:
         text = f"{value / 1000**power:.3g}{'_kMBT'[power]}"
     else:
         text = f"{value:.0f}" if size >= 1000 else f"{value:.3g}"
+    if 0 < size < 1e-3:
+        digits, power_of_ten = f"{value:.2e}".split("e")
+        text = f"{digits.rstrip('0').rstrip('.')}e{int(power_of_ten)}"
     return f"{text} s" if unit == "s" else text
 
 

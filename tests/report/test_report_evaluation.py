@@ -75,11 +75,13 @@ def test_answers_as_vlmevalkits_table(test_folder: Path, tmp_path: Path) -> None
 
     with pytest.raises(ValueError, match="several samplings; choose one of avg2, greedy"):
         export_vlmevalkit(test_folder, tmp_path)
-    paths = export_vlmevalkit(test_folder, tmp_path, sampling="greedy")
+    paths = export_vlmevalkit(test_folder, tmp_path, sampling="greedy", xlsx=False)
     assert sorted(path.name for path in paths) == ["m_choice.tsv", "m_count.tsv"]
     table = pd.read_csv(tmp_path / "m_choice.tsv", sep="\t", keep_default_na=False)
     assert list(table.columns[:6]) == ["index", "question", "A", "B", "answer", "category"]
-    assert table["hit"].tolist() == [0, 1, 1, 0, 1]
+    assert table["verdict_score"].tolist() == [0, 1, 1, 0, 1]
+    assert "hit" not in table  # the kit's WeMath would take it for its own verdict
+    assert table["index"].tolist() == list(range(5))
 
     assert table["prediction"][0].startswith("=SUM(A1)\nI say 1")
     assert table["B"].tolist() == ["two"] * 5
@@ -91,7 +93,7 @@ def test_answers_as_a_spreadsheet_hold_text_and_no_formula(
     test_folder: Path, tmp_path: Path
 ) -> None:
     openpyxl = pytest.importorskip("openpyxl")
-    paths = export_vlmevalkit(test_folder, tmp_path, sampling="greedy", xlsx=True)
+    paths = export_vlmevalkit(test_folder, tmp_path, sampling="greedy")
     sheet = openpyxl.load_workbook(paths[0]).active
     names = [cell.value for cell in sheet[1]]
     cell = sheet[2][names.index("prediction")]

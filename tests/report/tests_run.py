@@ -62,7 +62,7 @@ def _answers(i: int, score: float, name: str, n: int, image: bytes, key: str) ->
             reference=str(i),
             task="choice" if i % 2 else "count",
             key=f"{key}{i}",
-            index=i,
+            index=5 * (i % 2) + i // 2,
             messages=({"role": "user", "content": part},),
             images=(image,),
             options={"A": "one", "B": "two"} if i % 2 else {},
