@@ -160,7 +160,8 @@ class PolicyModule(L.LightningModule):
         names = self.evaluation if len(batch) else ()
         return [answers for name in names for answers in self._answer(batch, name)]
 
-    # The engine is made ready for a whole evaluation, not for each batch: ranks have unequal numbers.
+    # The engine is made ready for a whole evaluation, not for each batch: ranks have unequal
+    # numbers of those.
     @override
     def on_validation_epoch_start(self) -> None:
         self._enter_rollout()

@@ -21,7 +21,10 @@ def save_published(
     max_shard_size: str = "5GB",
     state: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write weights (``state``: instead of the model's own), config.json, generation_config.json."""
+    """Write weights, config.json and generation_config.json to ``folder``.
+
+    ``state`` takes the place of the model's own weights, under the model's own names.
+    """
     turned = TRANSPOSED.get(model.config.model_type, ())
     given = model.state_dict() if state is None else state
     written = {

@@ -8,9 +8,9 @@ Shape letters: P prompts, G group size, B = P * G rows, T response tokens.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -82,9 +82,8 @@ class VLLMEngine:
         self._served: Served | None = None
         self._known: tuple[int, ...] | None = None  # fingerprint of the weights in the servers
 
-    @contextmanager
-    def ready(self, policy: Policy, strategy: Any) -> Iterator[None]:
-        """Context in which the servers hold the policy's weights.
+    def ready(self, policy: Policy, strategy: Any) -> AbstractContextManager[None]:
+        """Hand the weights over if they have changed; every rank has to call this.
 
         Raises:
             VLLMError: a server is not there or not fit, or its log-probs are not the policy's.
@@ -92,9 +91,7 @@ class VLLMEngine:
         """
         if self._served is None:
             self._client = self.clients[strategy.global_rank % len(self.clients)]
-            asked = on_every_rank(
-                strategy, policy.device, lambda: ask_served(self._client, policy)
-            )
+            asked = on_every_rank(strategy, policy.device, lambda: ask_served(self._client, policy))
             self._served = asked
         own = fingerprint(policy)
         changed = torch.tensor(float(own != self._known), device=policy.device)
@@ -106,7 +103,7 @@ class VLLMEngine:
             self.handed_over += 1
             if self._has_to_verify():
                 self._verify(policy, strategy)
-        yield
+        return nullcontext()
 
     def __call__(
         self, policy: Policy, batch: PromptBatch, sampling: Sampling, seed: Seed

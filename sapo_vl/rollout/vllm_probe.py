@@ -6,8 +6,6 @@ head, a picture that was lost or other positions all show as a gap between the t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from PIL import Image

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from transformers.utils import logging as hf_logging
 
 from sapo_vl.export.folder import whole_folder
 from sapo_vl.policy import Policy
@@ -54,7 +56,7 @@ def hand_over(
 
     def write_and_load() -> None:
         target = folder.resolve() / f"policy-{version:06d}"
-        with whole_folder(target, replace=True) as partial:
+        with whole_folder(target, replace=True) as partial, _no_bar():
             save_published(policy.model, partial, state=state)
         state.clear()
         with ThreadPoolExecutor(len(clients)) as pool:
@@ -115,6 +117,18 @@ def on_every_rank(strategy: Any, device: torch.device, work: Callable[[], Any]) 
     if failures:
         raise RuntimeError("the vLLM server of another rank failed; that rank's error says how")
     return result
+
+
+@contextmanager
+def _no_bar() -> Iterator[None]:
+    """Without the progress bar that transformers shows for every file it writes."""
+    shown = hf_logging.is_progress_bar_enabled()
+    hf_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            hf_logging.enable_progress_bar()
 
 
 def _remove_others(target: Path) -> None:

@@ -26,7 +26,7 @@ CPU = {
     "OMP_NUM_THREADS": "1",
     "HF_HUB_OFFLINE": "1",
 }
-OPTIONS = ["--dtype", "float32", "--max-model-len", "512", "--enforce-eager", "--max-num-seqs", "16"]
+OPTIONS = "--dtype float32 --max-model-len 512 --enforce-eager --max-num-seqs 16".split()
 
 needs_vllm = pytest.mark.skipif(
     VARIABLE not in os.environ, reason=f"{VARIABLE} names no interpreter that has vLLM"
