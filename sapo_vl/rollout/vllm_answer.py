@@ -19,26 +19,33 @@ class Drawn:
     logp: list[float]
 
 
-def read_answer(answer: Any, body: Mapping[str, Any]) -> list[Drawn]:
+def read_answer(answer: Any, body: Mapping[str, Any], weights: str) -> list[Drawn]:
     """The responses of one prompt, in order.
 
     Args:
         answer: the JSON that came.
         body: the request it answers.
+        weights: name of those that were handed over last.
 
     Raises:
-        VLLMError: it answers another prompt, with other tokens than may be drawn, without
-            log-probs, or not to the end.
+        VLLMError: it answers another prompt, from other weights, with other tokens than may be
+            drawn, without log-probs, or not to the end.
     """
     try:
         _require_same_prompt(answer["prompt_token_ids"], body["token_ids"])
         choices = sorted(answer["choices"], key=lambda choice: int(choice["index"]))
         drawn = [_response(choice) for choice in choices]
+        used = {span["version"] for choice in choices for span in choice["weight_versions"]}
     except (LookupError, TypeError, AttributeError) as error:
         raise VLLMError(
             f"the server's answer has another form than vLLM 0.32's ({type(error).__name__}: "
             f"{error}). Take that version, or look whether the route changed."
         ) from None
+    if not used <= {weights}:
+        raise VLLMError(
+            f"a response was drawn with the weights {sorted(used)}, not with {weights!r}, which "
+            "were handed over last. Was the server started again, or does another run use it?"
+        )
     parameters = body["sampling_params"]
     if len(drawn) != parameters["n"]:
         raise VLLMError(f"{len(drawn)} responses came; {parameters['n']} were asked for")

@@ -13,12 +13,11 @@ from urllib.parse import urlsplit
 
 _PASSING = {429, 502, 503, 504}  # worth another attempt
 _CONNECT = 10.0  # seconds
-_START = (
-    "Start it with scripts/vllm_server.sh (docs/rollout.md); to a server started by hand give {}."
-)
+_START = "Start it with scripts/vllm_server.sh (docs/rollout.md); what it lacks is {}."
 # Status of a missing or closed route -> what the server was started without.
 _HINTS = {
     ("/collective_rpc", 404): "the environment variable VLLM_SERVER_DEV_MODE=1",
+    ("/update_weight_version", 404): "vLLM 0.32 or later",
     ("/inference/v1/generate", 403): "--enable-scale-out",
     ("/inference/v1/generate", 404): "--enable-scale-out (vLLM 0.32 or later)",
 }
@@ -149,8 +148,11 @@ class VLLMClient:
 
     def _refused(self, path: str, status: int, answer: bytes) -> str:
         message = f"{self.url}{path} answered with status {status}: {_message(answer)}"
-        hint = _HINTS.get((path.partition("?")[0], status))
-        return message if hint is None else f"{message} {_START.format(hint)}"
+        hint = _HINTS.get((path, status))
+        if hint is not None:
+            return f"{message} {_START.format(hint)}"
+        # After a dead engine's first error vLLM's server ends by itself.
+        return f"{message} Has its engine died? Its log says why." if status == 500 else message
 
 
 def _message(answer: bytes) -> str:

@@ -80,6 +80,7 @@ class VLLMEngine:
         self.handed_over = 0  # times
         self._client = self.clients[0]
         self._served: Served | None = None
+        self._weights = ""  # what servers call the weights that they have
         self._known: tuple[int, ...] | None = None  # fingerprint of the weights in the servers
 
     def ready(self, policy: Policy, strategy: Any) -> AbstractContextManager[None]:
@@ -98,9 +99,9 @@ class VLLMEngine:
         if float(strategy.reduce(changed, reduce_op="max")):
             self._known = None  # until it has gone well
             dtype = getattr(torch, self._served.dtype)
-            hand_over(policy, strategy, self.clients, self.folder, self.handed_over + 1, dtype)
-            self._known = own
-            self.handed_over += 1
+            number = self.handed_over + 1
+            self._weights = hand_over(policy, strategy, self.clients, self.folder, number, dtype)
+            self._known, self.handed_over = own, number
             if self._has_to_verify():
                 self._verify(policy, strategy)
         return nullcontext()
@@ -119,7 +120,8 @@ class VLLMEngine:
         banned = policy.banned_V.nonzero().squeeze(-1).tolist()
 
         def draw(prompt: Prompt, inputs: PromptInputs) -> list[Drawn]:
-            return self._draw(policy, inputs, sampling, (*seed, prompt.index), banned, prompt.key)
+            own_seed = prompt_seed(seed, prompt.index)
+            return self._draw(policy, inputs, sampling, own_seed, banned, _name(prompt))
 
         pool = ThreadPoolExecutor(self.concurrency)
         try:
@@ -133,7 +135,7 @@ class VLLMEngine:
         policy: Policy,
         inputs: PromptInputs,
         sampling: Sampling,
-        seed: Seed,
+        seed: int,
         banned: Sequence[int],
         key: str,
     ) -> list[Drawn]:
@@ -150,13 +152,14 @@ class VLLMEngine:
             body = generate_body(
                 inputs,
                 sampling,
-                prompt_seed(seed[:-1], seed[-1]),
+                seed,
                 banned=banned,
                 eos=policy.eos_ids,
                 merge=policy.model.config.vision_config.spatial_merge_size,
                 dtype=getattr(torch, self._served.dtype),
             )
-            return read_answer(self._client.post("/inference/v1/generate", body), body)
+            answer = self._client.post("/inference/v1/generate", body)
+            return read_answer(answer, body, self._weights)
         except (VLLMError, ValueError) as error:
             raise VLLMError(f"prompt {key}: {error}") from error
 
@@ -188,6 +191,10 @@ class VLLMEngine:
                 "docs/rollout.md, started by scripts/vllm_server.sh, for this run alone? In half "
                 "precision both sides round: see model.rollout.init_args.tolerance."
             )
+
+
+def _name(prompt: Prompt) -> str:
+    return prompt.key or f"number {prompt.index}"
 
 
 def _to_rollout(policy: Policy, sampling: Sampling, rows: Sequence[Drawn]) -> Rollout:

@@ -37,8 +37,10 @@ def hand_over(
     folder: Path,
     version: int,
     dtype: torch.dtype,
-) -> None:
+) -> str:
     """Give every server the policy's weights; every rank has to call this.
+
+    Returns the name that servers know these weights by: the folder that they came from.
 
     Args:
         policy: as it is trained.
@@ -51,11 +53,10 @@ def hand_over(
     Raises:
         RuntimeError: rank 0 could not write or a server could not load, on every rank.
     """
-    first = strategy.global_rank == 0
-    state = published_state(policy, dtype, keep=first)
+    state = published_state(policy, dtype, keep=strategy.global_rank == 0)
+    target = Path(strategy.broadcast(str(folder.resolve() / f"policy-{version:06d}"), src=0))
 
     def write_and_load() -> None:
-        target = folder.resolve() / f"policy-{version:06d}"
         with whole_folder(target, replace=True) as partial, _no_bar():
             save_published(policy.model, partial, state=state)
         state.clear()
@@ -64,6 +65,7 @@ def hand_over(
         _remove_others(target)
 
     on_rank_0(strategy, write_and_load)
+    return str(target)
 
 
 def load(client: VLLMClient, folder: Path) -> None:
@@ -81,6 +83,7 @@ def load(client: VLLMClient, folder: Path) -> None:
                     f"{client.url}{path}: the cache was not emptied; does another program use "
                     "this server? A server samples for one training run alone."
                 )
+        client.post("/update_weight_version", {"new_version": str(folder)})
     except VLLMError as error:
         raise VLLMError(
             f"weights in {folder} were not loaded: {error} The server has to see this folder under "

@@ -235,6 +235,7 @@ def test_fit_test_and_predict(project: Project, tmp_path: Path) -> None:
         ["quickstart/test.yaml"],
         ["base.yaml", "model/qwen3_vl_8b.yaml", "lora.yaml", "data/example.yaml"],
         ["base.yaml", "model/qwen3_vl_8b.yaml", "strategy/zero2.yaml", "data/example.yaml"],
+        ["base.yaml", "model/qwen3_vl_8b.yaml", "rollout/vllm.yaml", "data/example.yaml"],
         *(["base.yaml", f"model/{name}.yaml", "data/example.yaml"] for name in MODELS),
     ],
     ids=lambda files: "+".join(files),
@@ -296,7 +297,13 @@ def test_no_config_is_left_out_above() -> None:
         "test.yaml",
         "data.yaml",
     }
-    known |= {"model.yaml", "lora.yaml", "ddp.yaml", *(f"{name}.yaml" for name in MODELS)}
+    known |= {
+        "model.yaml",
+        "lora.yaml",
+        "ddp.yaml",
+        "vllm.yaml",
+        *(f"{name}.yaml" for name in MODELS),
+    }
     known |= {"1m.yaml", "3m.yaml", "10m.yaml"}  # read as models by scripts/size_study.sh
     known |= {f"zero{kind}.yaml" for kind in ("1", "2", "2_offload", "3", "3_offload")}
     known |= {"trainer.yaml", "greedy.yaml", "instruct.yaml", "thinking.yaml", "sapo_paper.yaml"}

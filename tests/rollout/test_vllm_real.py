@@ -5,23 +5,17 @@ SAPO_VL_VLLM_PYTHON=/path/to/vllm/bin/python bash scripts/test.sh -m slow tests/
 
 from __future__ import annotations
 
-import csv
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-import yaml
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from models import encode, mixed_prompts, picture, prompt_batch
 from project import Project
-from safetensors.torch import load_file
-from vllm_server import ROOT, needs_vllm, servable, serving
+from vllm_fit import EQUAL, check, fit
+from vllm_server import needs_vllm, servable, serving
 
 from sapo_vl.policy import AdapterConfig, Policy, PolicyConfig
 from sapo_vl.rollout import Sampler, VLLMEngine
@@ -29,8 +23,6 @@ from sapo_vl.types import PromptBatch, Rollout, Sampling
 
 pytestmark = [pytest.mark.slow, needs_vllm]
 
-WEIGHTS = "model.safetensors"
-EQUAL = 1e-4  # log-probs in float32
 SAMPLING = Sampling(group_size=4, temperature=0.8, max_new_tokens=12)
 
 
@@ -144,9 +136,11 @@ def test_greedy_responses_are_those_of_the_in_process_sampler(
 ) -> None:
     url, model = served
     policy = Policy(PolicyConfig(path=str(model)))
-    policy.eos_ids = (*policy.eos_ids, 35)  # so that some of them end
     batch, engine = batch_of(policy), VLLMEngine([url], str(tmp_path))
     greedy = Sampling(group_size=1, temperature=0.0, max_new_tokens=40)
+    endless = Sampler()(policy, batch, greedy, (0, 0))
+    some_end = int(endless.response_ids_BT[0, -1])
+    policy.eos_ids = (*policy.eos_ids, some_end)
     with engine.ready(policy, strategy):
         theirs = engine(policy, batch, greedy, (0, 0))
     own = Sampler()(policy, batch, greedy, (0, 0))
@@ -157,86 +151,17 @@ def test_greedy_responses_are_those_of_the_in_process_sampler(
     torch.testing.assert_close(theirs.logp_BT, own.logp_BT, atol=EQUAL, rtol=0)
 
 
-ZERO_3 = ["--config", str(ROOT / "configs/strategy/zero3.yaml")]
+ZERO_3 = ("configs/strategy/zero3.yaml",)
 
 
-@pytest.mark.parametrize(("devices", "strategy_of"), [(1, []), (2, ZERO_3)], ids=["one", "zero3"])
-def test_a_fit_ends_with_the_weights_that_were_handed_over_last(
-    served: tuple[str, Path], project: Project, tmp_path: Path, devices: int, strategy_of: list[str]
+@pytest.mark.parametrize(("devices", "strategy"), [(1, ()), (2, ZERO_3)], ids=["one", "zero3"])
+def test_a_fit_samples_with_the_server(
+    served: tuple[str, Path],
+    project: Project,
+    tmp_path: Path,
+    devices: int,
+    strategy: tuple[str, ...],
 ) -> None:
     url, model = served
-    (tmp_path / "own.yaml").write_text(yaml.safe_dump(own_settings(project, model, url)))
-    files = ["--config", str(ROOT / "configs/base.yaml"), *strategy_of]
-    files += ["--config", str(ROOT / "configs/rollout/vllm.yaml"), "--config", "own.yaml"]
-    options = [f"--trainer.devices={devices}", "--trainer.precision=32-true"]
-    environment = os.environ | {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}", "DS_ACCELERATOR": "cpu"}
-    done = subprocess.run(
-        [sys.executable, "-m", "sapo_vl", "fit", *files, *options],
-        cwd=tmp_path,
-        env=environment | {"OMP_NUM_THREADS": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr[-4000:]
-    with (tmp_path / "runs/sapo/metrics.csv").open() as file:
-        rows = [row for row in csv.DictReader(file) if row["policy/kl_rollout"]]
-    assert len(rows) == 2
-    for row in rows:
-        assert abs(float(row["policy/kl_rollout"])) < EQUAL
-        assert float(row["gate/first_update_error"]) < EQUAL
-        assert float(row["time/sync"]) > 0
-    # Before the first iteration, and for the validation after each; iterations find them unchanged.
-    [last] = (tmp_path / "weights").iterdir()
-    assert last.name == "policy-000003"
-    ours, theirs = load_file(last / WEIGHTS), load_file(tmp_path / "runs/sapo/hf" / WEIGHTS)
-    assert ours.keys() == theirs.keys()
-    for name, value in ours.items():
-        torch.testing.assert_close(value, theirs[name], rtol=0, atol=0, msg=name)
-    started = load_file(model / WEIGHTS)
-    assert any(not torch.equal(value, started[name]) for name, value in ours.items())
-
-
-def own_settings(project: Project, model: Path, url: str) -> dict[str, Any]:
-    """What the repository's configs leave to the user, and small numbers."""
-
-    def tasks(split: str) -> list[dict[str, Any]]:
-        return [
-            {
-                "name": name,
-                "shards": f"{project.root}/shards/{name}-{split}-*.tar",
-                "verifier": {"class_path": "project.CoinVerifier"},
-            }
-            for name in ("leftmost_colour", "count_colour")
-        ]
-
-    return {
-        "model": {
-            "init_args": {
-                "policy": {"path": str(model)},
-                "sampling": {"group_size": 4, "max_new_tokens": 6},
-                "evaluation": {"avg4": {"group_size": 2, "max_new_tokens": 6}},
-                "optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1}},
-                "rollout": {"init_args": {"urls": [url], "folder": "weights", "verify_every": 1}},
-            }
-        },
-        "data": {
-            "class_path": "datamodules.ReasoningDataModule",
-            "init_args": {
-                "tasks": tasks("train"),
-                "val_tasks": tasks("val"),
-                "prompts_per_iteration": 8,
-                "eval_batch_size": 5,
-                "num_workers": 0,
-                "max_prompt_tokens": 256,
-                "min_pixels": 256,
-                "max_pixels": 65536,
-            },
-        },
-        "trainer": {
-            "accelerator": "cpu",
-            "max_steps": 4,
-            "val_check_interval": 1,
-            "enable_progress_bar": False,
-        },
-    }
+    fit(project, model, [url], tmp_path, devices, *strategy)
+    check(model, tmp_path)

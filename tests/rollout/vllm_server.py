@@ -14,11 +14,11 @@ from pathlib import Path
 
 import pytest
 from models import architecture, small_tokenizer
+from vllm_fit import ROOT
 
 from sapo_vl.policy.build import build_model
 
 VARIABLE = "SAPO_VL_VLLM_PYTHON"
-ROOT = Path(__file__).parents[2]
 # What makes vLLM's CPU server small and quick to start.
 CPU = {
     "VLLM_CPU_KVCACHE_SPACE": "1",

@@ -7,6 +7,7 @@ its own, so this imports nothing of sapo_vl. Written against vLLM 0.32.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 
@@ -38,6 +39,8 @@ class PolicyWorker:
 
     def load_policy(self, folder: str) -> None:
         """Take the weights of a Hugging Face folder that every worker can read."""
+        if not Path(folder).is_dir():  # vLLM would take it for a name on a hub
+            raise FileNotFoundError(f"the server's host sees no folder {folder}")
         self.reload_weights(weights_path=folder)
         if self.model_runner.device.type == "cpu":
             _repack_tied_head(self.model_runner.get_model())
