@@ -24,10 +24,10 @@ from sapo_vl.rollout.engine import TOLERANCE, compute_dtype
 from sapo_vl.rollout.vllm_answer import Drawn, read_answer
 from sapo_vl.rollout.vllm_client import VLLMClient, VLLMError
 from sapo_vl.rollout.vllm_probe import SAMPLING as PROBE
-from sapo_vl.rollout.vllm_probe import largest_gap, probe_batch
+from sapo_vl.rollout.vllm_probe import largest_gaps, probe_batch
 from sapo_vl.rollout.vllm_request import generate_body, prompt_seed
 from sapo_vl.rollout.vllm_served import Served, ask_served
-from sapo_vl.rollout.vllm_sync import hand_over, on_every_rank
+from sapo_vl.rollout.vllm_sync import hand_over, largest_of_ranks, on_every_rank
 from sapo_vl.rollout.vllm_weights import fingerprint
 from sapo_vl.types import Prompt, PromptBatch, PromptInputs, Rollout, Sampling
 
@@ -79,9 +79,21 @@ class VLLMEngine:
         self.tolerance = tolerance
         self.handed_over = 0  # times
         self._client = self.clients[0]
-        self._served: Served | None = None
-        self._weights = ""  # what servers call the weights that they have
+        self.served: Served | None = None  # by this rank's server
+        self._weights = "default"  # what servers call the weights that they have
         self._known: tuple[int, ...] | None = None  # fingerprint of the weights in the servers
+
+    def connect(self, policy: Policy, strategy: Any) -> None:
+        """Ask this rank's server what it serves, once; every rank has to call this.
+
+        Raises:
+            VLLMError: it is not there or not fit for this policy.
+        """
+        if self.served is None:
+            self._client = self.clients[strategy.global_rank % len(self.clients)]
+            self.served = on_every_rank(
+                strategy, policy.device, lambda: ask_served(self._client, policy)
+            )
 
     def ready(self, policy: Policy, strategy: Any) -> AbstractContextManager[None]:
         """Hand the weights over if they have changed; every rank has to call this.
@@ -90,15 +102,12 @@ class VLLMEngine:
             VLLMError: a server is not there or not fit, or its log-probs are not the policy's.
             RuntimeError: the weights could not be handed over.
         """
-        if self._served is None:
-            self._client = self.clients[strategy.global_rank % len(self.clients)]
-            asked = on_every_rank(strategy, policy.device, lambda: ask_served(self._client, policy))
-            self._served = asked
+        self.connect(policy, strategy)
+        assert self.served is not None
         own = fingerprint(policy)
-        changed = torch.tensor(float(own != self._known), device=policy.device)
-        if float(strategy.reduce(changed, reduce_op="max")):
+        if largest_of_ranks(strategy, policy.device, own != self._known):
             self._known = None  # until it has gone well
-            dtype = getattr(torch, self._served.dtype)
+            dtype = getattr(torch, self.served.dtype)
             number = self.handed_over + 1
             self._weights = hand_over(policy, strategy, self.clients, self.folder, number, dtype)
             self._known, self.handed_over = own, number
@@ -115,7 +124,7 @@ class VLLMEngine:
             VLLMError: the server failed, or answered another prompt than it was asked.
             RuntimeError: called outside ``ready``.
         """
-        if self._served is None:
+        if self.served is None:
             raise RuntimeError("VLLMEngine was called outside its ready(policy, strategy)")
         banned = policy.banned_V.nonzero().squeeze(-1).tolist()
 
@@ -140,12 +149,12 @@ class VLLMEngine:
         key: str,
     ) -> list[Drawn]:
         """The group of one prompt."""
-        assert self._served is not None
+        assert self.served is not None
         longest = len(inputs.input_ids_S) + sampling.max_new_tokens
-        if longest > self._served.max_model_len:
+        if longest > self.served.max_model_len:
             raise VLLMError(
                 f"prompt {key} and {sampling.max_new_tokens} new tokens make {longest} tokens; the "
-                f"server takes {self._served.max_model_len}. Start it with --max-model-len "
+                f"server takes {self.served.max_model_len}. Start it with --max-model-len "
                 f"{longest}, or lower data.max_prompt_tokens or sampling.max_new_tokens."
             )
         try:
@@ -156,7 +165,7 @@ class VLLMEngine:
                 banned=banned,
                 eos=policy.eos_ids,
                 merge=policy.model.config.vision_config.spatial_merge_size,
-                dtype=getattr(torch, self._served.dtype),
+                dtype=getattr(torch, self.served.dtype),
             )
             answer = self._client.post("/inference/v1/generate", body)
             return read_answer(answer, body, self._weights)
@@ -169,20 +178,16 @@ class VLLMEngine:
 
     def _verify(self, policy: Policy, strategy: Any) -> None:
         """Each rank compares its server with the policy on a fixed prompt."""
-        assert self._served is not None
+        assert self.served is not None
         with strategy.precision_plugin.forward_context():  # compute as an iteration does
             batch = probe_batch(policy)
             drawn = on_every_rank(
                 strategy, policy.device, lambda: self(policy, batch, PROBE, (0, 0))
             )
-            gap = torch.tensor(largest_gap(policy, batch, drawn), device=policy.device)
+            found = max(largest_gaps(policy, batch, drawn, PROBE.temperature))
             own = compute_dtype(policy)
-        gap = float(strategy.reduce(gap, reduce_op="max"))
-        tolerance = self.tolerance or max(TOLERANCE[own], TOLERANCE[self._served.dtype])
-        rank_zero_info(
-            f"vLLM {self._served.version} has the policy's weights: log-probs of a fixed prompt "
-            f"differ by {gap:.1e} (tolerance {tolerance:.0e})"
-        )
+        gap = largest_of_ranks(strategy, policy.device, found)
+        tolerance = self.tolerance or max(TOLERANCE[own], TOLERANCE[self.served.dtype])
         if not gap <= tolerance:  # also catches NaN
             raise VLLMError(
                 f"{self._client.url}: log-probs of a fixed prompt differ from the policy's by "
@@ -191,6 +196,10 @@ class VLLMEngine:
                 "docs/rollout.md, started by scripts/vllm_server.sh, for this run alone? In half "
                 "precision both sides round: see model.rollout.init_args.tolerance."
             )
+        rank_zero_info(
+            f"vLLM {self.served.version} has the policy's weights: log-probs of a fixed prompt "
+            f"differ by {gap:.1e} (tolerance {tolerance:.0e})"
+        )
 
 
 def _name(prompt: Prompt) -> str:

@@ -1,10 +1,12 @@
-"""A fixed question about a fixed picture, by which a server shows that it has the policy's weights.
+"""Fixed questions about fixed pictures, by which a server shows that it has the policy's weights.
 
-Its response is drawn by the server and scored by the policy: weights that did not arrive, an old
-head, a picture that was lost or other positions all show as a gap between the two.
+Their responses are drawn by the server and scored by the policy: weights that did not arrive, an
+old head, a picture that was lost or other positions all show as a gap between the two.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -14,34 +16,50 @@ from sapo_vl.policy import Policy
 from sapo_vl.types import Prompt, PromptBatch, PromptInputs, Rollout, Sampling
 
 SAMPLING = Sampling(group_size=1, temperature=1.0, max_new_tokens=8)
-SIDE = 4  # of the picture, in vision tokens; a processor may enlarge it
+SIDE = 4  # of the first picture, in vision tokens; a processor may enlarge it
 
 
-def probe_batch(policy: Policy) -> PromptBatch:
-    """The question, on the policy's device."""
+def probe_batch(policy: Policy, pictures: Sequence[int] = (1,)) -> PromptBatch:
+    """Questions about so many pictures each, on the policy's device."""
+    inputs = [_question(policy, count).to(policy.device) for count in pictures]
+    prompts = [
+        Prompt(reference="", key=f"probe with {count} pictures", index=i)
+        for i, count in enumerate(pictures)
+    ]
+    return PromptBatch(prompts, inputs, [])
+
+
+def _question(policy: Policy, pictures: int) -> PromptInputs:
     processor = policy.processor
-    side = SIDE * processor.image_processor.patch_size * processor.image_processor.merge_size
-    ramp = np.linspace(0, 255, side, dtype=np.uint8)
-    picture = np.stack(np.broadcast_arrays(ramp[None], ramp[:, None], ramp[None, ::-1]), axis=-1)
-    content = [{"type": "image"}, {"type": "text", "text": "What is in the picture?"}]
+    content: list[dict[str, str]] = [{"type": "image"}] * pictures
+    content.append({"type": "text", "text": "What is to be seen?"})
     chat = processor.apply_chat_template(
         [{"role": "user", "content": content}], tokenize=False, add_generation_prompt=True
     )
-    output = processor(text=[chat], images=[Image.fromarray(picture)], return_tensors="pt")
-    inputs = PromptInputs(
+    images = [_picture(processor.image_processor, number) for number in range(pictures)]
+    output = processor(text=[chat], images=images or None, return_tensors="pt")
+    media = ("pixel_values", "image_grid_thw") if pictures else ()
+    return PromptInputs(
         input_ids_S=output["input_ids"][0],
         mm_token_type_ids_S=output["mm_token_type_ids"][0],
-        media={key: output[key] for key in ("pixel_values", "image_grid_thw")},
+        media={key: output[key] for key in media},
     )
-    prompt = Prompt(reference="", key="probe")
-    return PromptBatch([prompt], [inputs.to(policy.device)], [])
+
+
+def _picture(image_processor: object, number: int) -> Image.Image:
+    """A ramp of colours, wider with each number."""
+    token = image_processor.patch_size * image_processor.merge_size  # type: ignore[attr-defined]
+    x = np.linspace(0, 255, (SIDE + number) * token, dtype=np.uint8)[None]
+    y = np.linspace(0, 255, SIDE * token, dtype=np.uint8)[:, None]
+    return Image.fromarray(np.stack(np.broadcast_arrays(x, y, x[:, ::-1]), axis=-1))
 
 
 @torch.no_grad()
-def largest_gap(policy: Policy, batch: PromptBatch, drawn: Rollout) -> float:
-    """Largest |difference of log-probs| between the server and the policy."""
-    row = torch.zeros(1, dtype=torch.long, device=policy.device)
-    own = policy.score(
-        batch.inputs, row, drawn.response_ids_BT, drawn.mask_BT, SAMPLING.temperature
-    )
-    return float((own.logp_BT - drawn.logp_BT).abs().max())
+def largest_gaps(
+    policy: Policy, batch: PromptBatch, drawn: Rollout, temperature: float
+) -> list[float]:
+    """Largest |difference of log-probs| between the server and the policy, of each prompt."""
+    rows = torch.arange(len(batch), device=policy.device).repeat_interleave(drawn.group_size)
+    own = policy.score(batch.inputs, rows, drawn.response_ids_BT, drawn.mask_BT, temperature)
+    gap_BT = (own.logp_BT - drawn.logp_BT).abs()
+    return [float(gap) for gap in gap_BT.view(len(batch), -1).amax(1)]

@@ -113,13 +113,18 @@ def on_every_rank(strategy: Any, device: torch.device, work: Callable[[], Any]) 
         result = work()
     except (VLLMError, ValueError) as error:
         mine = error
-    failed = torch.tensor(0.0 if mine is None else 1.0, device=device)
-    failures = float(strategy.reduce(failed, reduce_op="max"))
+    failed = largest_of_ranks(strategy, device, mine is not None)
     if mine is not None:
         raise mine
-    if failures:
+    if failed:
         raise RuntimeError("the vLLM server of another rank failed; that rank's error says how")
     return result
+
+
+def largest_of_ranks(strategy: Any, device: torch.device, number: float) -> float:
+    """The largest ``number`` of any rank."""
+    own = torch.tensor(float(number), dtype=torch.float32, device=device)
+    return float(strategy.reduce(own, reduce_op="max"))
 
 
 @contextmanager

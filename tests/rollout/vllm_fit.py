@@ -35,7 +35,7 @@ def fit(
         env=os.environ | environment | {"OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=400,
+        timeout=900,
     )
     assert done.returncode == 0, done.stderr[-4000:]
 
