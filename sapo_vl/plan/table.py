@@ -162,7 +162,7 @@ def _verdict(plan: Plan, memory: int, most: Largest) -> str:
         if plan.states.held + plan.states.whole > memory and plan.states.whole:
             text += (
                 " The in-process sampler gathers all weights on every GPU; this model is too large"
-                " for that on this GPU."
+                " for that on this GPU. Sample with vLLM servers instead (docs/rollout.md)."
             )
     text += f"\nLargest micro-batch to fit: {most.responses} responses, {most.tokens:,} tokens."
     if plan.run.in_process:

@@ -156,6 +156,7 @@ def test_parity_stops_a_sampler_that_is_not_the_policy(project: Project, tmp_pat
             other.model.lm_head.weight.mul_(1.5)
         return honest(other, *args)
 
+    stale.ready = honest.ready  # type: ignore[attr-defined]
     module.rollout = stale  # type: ignore[assignment]
     with pytest.raises(RuntimeError, match="does not come from the policy that is trained"):
         trainer(tmp_path, callbacks=[ParityCheck()]).fit(module, project.data())
