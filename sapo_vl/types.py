@@ -251,7 +251,7 @@ class IterationOutput:
     updates: tuple[UpdateOutput, ...]
     replaced: int  # groups without signal whose place a spare prompt's group took
     extra: int  # spare prompts that were rolled out
-    seconds: Mapping[str, float]  # rollout, verify, old_logp, update
+    seconds: Mapping[str, float]  # sync, rollout, verify, old_logp, update
 
 
 class Answers:

@@ -30,11 +30,6 @@ def mmmu_pro_vision(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {**fields, "question": "Answer the question in the picture."}
 
 
-def wemath(fields: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the step, published as ``key``, a name that a sample's own key does not take."""
-    return {**fields, "step": fields.get("key")}
-
-
 def refcoco(fields: Mapping[str, Any]) -> dict[str, Any]:
     """Give the descriptions as ``question``, the box as ``answer``, and the picture's ``size``.
 

@@ -160,7 +160,6 @@ WEMATH = TableSet(
     prepare=benchmarks.wemath,
     columns=Columns(id=()),
     answers="label",
-    prepare=benchmarks.wemath,
     by="step",
     verifier="math",
     evaluation_only=True,

@@ -16,12 +16,8 @@ from typing_extensions import override
 
 from sapo_vl.policy import Policy
 from sapo_vl.policy.inputs import PIXELS, pad_left, prompt_positions
-from sapo_vl.strategies import whole_weights
+from sapo_vl.rollout.engine import TOLERANCE, compute_dtype
 from sapo_vl.types import PromptBatch, PromptInputs, Sampling
-
-# Largest |difference of log-probs| taken for rounding. Half precision: one bf16 step of a logit
-# near 16.
-TOLERANCE = {"float32": 1e-3, "bfloat16": 0.25, "float16": 0.05}
 
 
 class ParityCheck(L.Callback):
@@ -75,7 +71,7 @@ class ParityCheck(L.Callback):
             _check_media_tokens(policy, inputs, prompt.key)
         part = self._part(batch)
         _check_positions(policy, part.inputs)
-        tolerance = self.tolerance or TOLERANCE[_dtype(policy)]
+        tolerance = self.tolerance or TOLERANCE[compute_dtype(policy)]
         figures = self._compare(pl_module, part)
         if (
             self.fall_back
@@ -109,7 +105,7 @@ class ParityCheck(L.Callback):
         """The largest differences over all ranks, so that they come to the same decision."""
         policy: Policy = module.policy
         strategy = module.trainer.strategy
-        with whole_weights(strategy):
+        with module.rollout.ready(policy, strategy):
             drawn = module.rollout(policy, part, self.sampling, (module.seed, 0))
             rows = torch.arange(len(part), device=policy.device).repeat_interleave(drawn.group_size)
             args = (part.inputs, rows, drawn.response_ids_BT, drawn.mask_BT)
@@ -123,14 +119,6 @@ class ParityCheck(L.Callback):
             name: float(strategy.reduce(difference.abs().max(), reduce_op="max"))
             for name, difference in differences.items()
         }
-
-
-def _dtype(policy: Policy) -> str:
-    """What the policy computes in now: the trainer's precision may have changed it."""
-    device = policy.device.type
-    if torch.is_autocast_enabled(device):
-        return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
-    return str(policy.model.lm_head.weight.dtype).removeprefix("torch.")
 
 
 def _check_media_tokens(policy: Policy, inputs: PromptInputs, key: str) -> None:
@@ -173,7 +161,7 @@ def _check_positions(policy: Policy, inputs: tuple[PromptInputs, ...]) -> None:
 
 
 def _explain(wrong: dict[str, float], tolerance: float, policy: Policy) -> str:
-    lines = [f"parity check failed (tolerance {tolerance:.1e}, in {_dtype(policy)}):"]
+    lines = [f"parity check failed (tolerance {tolerance:.1e}, in {compute_dtype(policy)}):"]
     if "parity/sampler_scorer" in wrong:
         lines.append(
             "- log-probs of the sampler and of the scorer differ by "

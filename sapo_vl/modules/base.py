@@ -23,7 +23,7 @@ from sapo_vl.policy.lora import base_fingerprint
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
 from sapo_vl.rollout.merge import take
-from sapo_vl.strategies import fitting_optimizer, whole_weights
+from sapo_vl.strategies import fitting_optimizer
 from sapo_vl.types import Answers, PromptBatch, Rollout, Sampling
 from sapo_vl.verifiers import VerifierPool
 
@@ -71,7 +71,7 @@ class PolicyModule(L.LightningModule):
         self.verifier_pool = verifier_pool
         self.policy: Policy
         self._base: int | None = None  # with LoRA: tells its base from another
-        self._gathered = ExitStack()
+        self._rollout_ready = ExitStack()
         self.finished: dict[tuple[str, str, str], Answers] = {}  # by task, key and sampling
         self.results: dict[str, Any] = {}  # of the last validation or test
 
@@ -161,34 +161,39 @@ class PolicyModule(L.LightningModule):
         names = self.evaluation if len(batch) else ()
         return [answers for name in names for answers in self._answer(batch, name)]
 
-    # Weights are gathered for a whole evaluation, not for each batch: ranks have unequal numbers.
+    # The engine is made ready for a whole evaluation, not for each batch: ranks have unequal
+    # numbers of those.
     @override
     def on_validation_epoch_start(self) -> None:
-        self._gathered.enter_context(whole_weights(self.trainer.strategy))
+        self._enter_rollout()
         self._open_scoreboard()
 
     @override
     def on_test_epoch_start(self) -> None:
-        self._gathered.enter_context(whole_weights(self.trainer.strategy))
+        self._enter_rollout()
         self._open_scoreboard()
 
     @override
     def on_predict_epoch_start(self) -> None:
-        self._gathered.enter_context(whole_weights(self.trainer.strategy))
+        self._enter_rollout()
 
     @override
     def on_validation_epoch_end(self) -> None:
-        self._gathered.close()
+        self._rollout_ready.close()
         self._log_scores()
 
     @override
     def on_test_epoch_end(self) -> None:
-        self._gathered.close()
+        self._rollout_ready.close()
         self._log_scores()
 
     @override
     def on_predict_epoch_end(self) -> None:
-        self._gathered.close()
+        self._rollout_ready.close()
+
+    def _enter_rollout(self) -> None:
+        ready = self.rollout.ready(self.policy, self.trainer.strategy)
+        self._rollout_ready.enter_context(ready)
 
     def leave_out(self, answers: Sequence[Answers]) -> None:
         """Take answers of an earlier, interrupted test as given; rank 0 counts them."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any, Literal
 
 import torch
@@ -37,7 +37,7 @@ from sapo_vl.modules.trainable import check_training
 from sapo_vl.objectives import SAPO, Correction, Objective
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.rollout import RolloutEngine, Sampler
-from sapo_vl.strategies import clip_and_step, whole_weights
+from sapo_vl.strategies import clip_and_step
 from sapo_vl.types import (
     IterationOutput,
     PromptBatch,
@@ -142,7 +142,9 @@ class SAPOModule(PolicyModule):
     @override
     def training_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, IterationOutput]:
         iteration, seconds = self.iteration, {"rollout": 0.0, "verify": 0.0}
-        with whole_weights(self.trainer.strategy):
+        with ExitStack() as stack:
+            with _clock(seconds, "sync"):
+                stack.enter_context(self.rollout.ready(self.policy, self.trainer.strategy))
             got = collect(
                 batch, lambda part: self._draw(part, iteration, seconds), self.spare_prompts
             )

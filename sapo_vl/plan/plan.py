@@ -11,7 +11,7 @@ from sapo_vl.plan.activations import Activations, MicroBatchSize, Scoring, updat
 from sapo_vl.plan.architecture import load_architecture, meta_model
 from sapo_vl.plan.arithmetic import Arithmetic, Lengths, arithmetic, largest_micro_batch
 from sapo_vl.plan.counts import Counts, count
-from sapo_vl.plan.rollout import RolloutMemory, RolloutSize, pass_size, rollout_memory
+from sapo_vl.plan.rollout import NOTHING, RolloutMemory, RolloutSize, pass_size, rollout_memory
 from sapo_vl.plan.settings import RunSettings
 from sapo_vl.plan.shape import Shape
 from sapo_vl.plan.sharding import Sharding
@@ -140,6 +140,7 @@ def _states(run: RunSettings, counts: Counts) -> States:
         moments=run.moments,
     )
     given = (counts, numbers, sharding)
+    gathers = sharding.splits_weights and run.in_process
     return States(
         weights=states.weights(*given),
         gradients=states.gradients(*given),
@@ -147,7 +148,7 @@ def _states(run: RunSettings, counts: Counts) -> States:
         communication=states.communication(*given),
         step=states.optimizer_step(*given),
         layers=states.gathered_layers(*given),
-        whole=states.weights_whole(counts, numbers) if sharding.splits_weights else 0,
+        whole=states.weights_whole(counts, numbers) if gathers else 0,
         context=states.CONTEXT,
         cpu=states.offloaded(*given),
     )
@@ -183,6 +184,8 @@ def _activations(
 
 
 def _rollout(run: RunSettings, shape: Shape, lengths: Lengths) -> RolloutMemory:
+    if not run.in_process:
+        return NOTHING
     prompts = max(1, run.prompts // run.sharding.ranks)
     size = _pass(prompts, run.sampling.group_size, run.sampler, lengths)
     return rollout_memory(shape, size, run.policy.activation_size)
@@ -240,6 +243,8 @@ def _with_rows(plan: Plan, rows: int) -> Plan:
 
 def _with_pass(plan: Plan, rows: int) -> Plan:
     """The same with a pass of this many rows, in whole groups from one group on."""
+    if not plan.run.in_process:
+        return plan
     group = min(rows, plan.run.sampling.group_size)
     one = _pass(rows // group, group, None, plan.lengths)
     return replace(plan, rollout=rollout_memory(plan.shape, one, plan.run.policy.activation_size))

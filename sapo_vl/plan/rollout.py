@@ -40,6 +40,9 @@ class RolloutMemory:
         return max(self.cache + self.sampling, self.reading + self.vision)
 
 
+NOTHING = RolloutMemory(cache=0, sampling=0, reading=0, vision=0)  # others sample
+
+
 def pass_size(
     prompts: int,
     group: int,

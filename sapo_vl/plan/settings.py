@@ -17,7 +17,7 @@ from sapo_vl.plan.counts import Adapters
 from sapo_vl.plan.sharding import Sharding, read_sharding
 from sapo_vl.plan.states import moments_of
 from sapo_vl.policy.config import Part
-from sapo_vl.rollout import Sampler
+from sapo_vl.rollout import Sampler, VLLMEngine
 from sapo_vl.types import Sampling
 
 GPUS_PER_NODE = 8  # what trainer.devices: auto is taken for
@@ -46,6 +46,7 @@ class RunSettings:
     policy: PolicySettings
     sampling: Sampling
     evaluation: Mapping[str, Sampling]
+    in_process: bool  # the policy samples; else servers do, on GPUs of their own
     sampler: Sampler | None  # None: an engine that works through its rows as it likes
     updates: int  # per iteration
     spare_prompts: int  # of every rank
@@ -106,6 +107,7 @@ def read_settings(arguments: Sequence[str], ranks: int | None = None) -> RunSett
         ),
         sampling=Sampling(**arguments_of_model["sampling"]),
         evaluation={k: Sampling(**v) for k, v in (arguments_of_model["evaluation"] or {}).items()},
+        in_process=_in_process(arguments_of_model["rollout"]),
         sampler=_sampler(arguments_of_model["rollout"]),
         updates=arguments_of_model["updates_per_iteration"],
         spare_prompts=arguments_of_model["spare_prompts"],
@@ -150,6 +152,11 @@ def _optimizer(optimizer: Any) -> tuple[str, dict[str, Any]]:
     if not isinstance(optimizer, Mapping) or "class_path" not in optimizer:
         return "torch.optim.AdamW", {"lr": 1e-6}  # the modules' default
     return optimizer["class_path"], dict(optimizer.get("init_args") or {})
+
+
+def _in_process(rollout: Any) -> bool:
+    kind = _class(rollout["class_path"]) if isinstance(rollout, Mapping) else type(rollout)
+    return not issubclass(kind, VLLMEngine)
 
 
 def _sampler(rollout: Any) -> Sampler | None:

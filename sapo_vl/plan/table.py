@@ -133,6 +133,9 @@ def _phases(plan: Plan, memory: int) -> Table:
         "update": "one micro-batch, forward and backward",
         "optimizer step": "gradients in float32",
     }
+    if not plan.run.in_process:
+        weights = gib(plan.counts.total * plan.run.policy.activation_size)
+        notes["rollout"] = f"nothing: the vLLM servers hold {weights} of weights, and their cache"
     for name, peak in plan.peaks.items():
         fits = "fits" if peak <= memory else f"{gib(peak - memory)} too much"
         table.add_row(name, gib(peak), f"{fits}; {notes[name]}")
@@ -159,12 +162,12 @@ def _verdict(plan: Plan, memory: int, most: Largest) -> str:
         if plan.states.held + plan.states.whole > memory and plan.states.whole:
             text += (
                 " The in-process sampler gathers all weights on every GPU; this model is too large"
-                " for that on this GPU."
+                " for that on this GPU. Sample with vLLM servers instead (docs/rollout.md)."
             )
-    return (
-        f"{text}\nLargest micro-batch to fit: {most.responses} responses, {most.tokens:,} tokens."
-        f" Largest group, or pass of the sampler: {most.rows} responses."
-    )
+    text += f"\nLargest micro-batch to fit: {most.responses} responses, {most.tokens:,} tokens."
+    if plan.run.in_process:
+        text += f" Largest group, or pass of the sampler: {most.rows} responses."
+    return text
 
 
 def _arithmetic(plan: Plan) -> Table:

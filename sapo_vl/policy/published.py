@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +15,26 @@ TRANSPOSED = {
 }
 
 
-def save_published(model: Any, folder: str | Path, max_shard_size: str = "5GB") -> None:
-    """Write weights, config.json and generation_config.json to ``folder``."""
+def save_published(
+    model: Any,
+    folder: str | Path,
+    max_shard_size: str = "5GB",
+    state: Mapping[str, Tensor] | None = None,
+) -> None:
+    """Write weights, config.json and generation_config.json to ``folder``.
+
+    ``state`` takes the place of the model's own weights, under the model's own names.
+    """
     turned = TRANSPOSED.get(model.config.model_type, ())
-    state = {
+    given = model.state_dict() if state is None else state
+    written = {
         name: value.transpose(1, 2) if name.endswith(turned) and not _square(value) else value
-        for name, value in model.state_dict().items()
+        for name, value in given.items()
     }
     # For these transformers has no other change of layout, and it would turn them back.
     original = not turned
     model.save_pretrained(
-        folder, state_dict=state, max_shard_size=max_shard_size, save_original_format=original
+        folder, state_dict=written, max_shard_size=max_shard_size, save_original_format=original
     )
 
 

@@ -175,6 +175,7 @@ PANELS = (
             "time/update": "update",
             "time/old_logp": "old log-probs",
             "time/verify": "verify",
+            "time/sync": "weights to the engine",
             "time/iteration": "other",
         },
         unit="s",

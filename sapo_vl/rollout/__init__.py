@@ -2,5 +2,6 @@
 
 from sapo_vl.rollout.engine import RolloutEngine
 from sapo_vl.rollout.sampler import Sampler
+from sapo_vl.rollout.vllm_engine import VLLMEngine
 
-__all__ = ["RolloutEngine", "Sampler"]
+__all__ = ["RolloutEngine", "Sampler", "VLLMEngine"]

@@ -6,8 +6,9 @@ Shape letters: P prompts, G group size, B = P * G rows, T response tokens, V voc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -16,7 +17,9 @@ from sapo_vl.policy import Policy
 from sapo_vl.policy.autocast import weights_cast_once
 from sapo_vl.policy.decoding import Decoder
 from sapo_vl.policy.head import entropy
+from sapo_vl.rollout.build import to_rollout
 from sapo_vl.rollout.draws import Seed, penalised, pick, restrict, uniform_draws
+from sapo_vl.strategies import whole_weights
 from sapo_vl.types import PromptBatch, Rollout, Sampling
 
 
@@ -38,6 +41,10 @@ class Sampler:
     max_rows: int = 256
     max_tokens: int = 0
     cast_once: bool = True
+
+    def ready(self, policy: Policy, strategy: Any) -> AbstractContextManager[None]:
+        """Context with whole weights on every rank."""
+        return whole_weights(strategy)
 
     def __call__(
         self, policy: Policy, batch: PromptBatch, sampling: Sampling, seed: Seed
@@ -120,21 +127,8 @@ class _Drawn:
 
     def rollout(self, policy: Policy, group_size: int) -> Rollout:
         """What has been drawn, cut to the longest response."""
-        t = max(1, int(self.mask_BT.sum(1).max()))
-        ids_BT, mask_BT = self.ids_BT[:, :t], self.mask_BT[:, :t]
-        eos = torch.tensor(policy.eos_ids, device=policy.device)
-        texts = [
-            policy.tokenizer.decode(ids[keep], skip_special_tokens=True)
-            for ids, keep in zip(ids_BT.cpu(), mask_BT.cpu(), strict=True)
-        ]
-        return Rollout(
-            group_size=group_size,
-            response_ids_BT=ids_BT,
-            mask_BT=mask_BT,
-            logp_BT=self.logp_BT[:, :t],
-            entropy_BT=self.entropy_BT[:, :t],
-            finished_B=(torch.isin(ids_BT, eos) & mask_BT).any(1),
-            texts=tuple(texts),
+        return to_rollout(
+            policy, group_size, self.ids_BT, self.mask_BT, self.logp_BT, self.entropy_BT
         )
 
 

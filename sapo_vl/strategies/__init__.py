@@ -2,6 +2,14 @@
 
 from sapo_vl.strategies.by_strategy import clip_and_step, fitting_optimizer, whole_weights
 from sapo_vl.strategies.fsdp2 import FSDP2Strategy
+from sapo_vl.strategies.gathering import gathered
 from sapo_vl.strategies.zero import ZeroStrategy
 
-__all__ = ["FSDP2Strategy", "ZeroStrategy", "clip_and_step", "fitting_optimizer", "whole_weights"]
+__all__ = [
+    "FSDP2Strategy",
+    "ZeroStrategy",
+    "clip_and_step",
+    "fitting_optimizer",
+    "gathered",
+    "whole_weights",
+]

@@ -1,8 +1,8 @@
-"""ZeRO-3's weights gathered for more than one call, so that ranks may go different ways."""
+"""Weights that ZeRO-3 has split over ranks, whole again: some to be read, or all to go on with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -11,8 +11,27 @@ from torch import nn
 
 
 @contextmanager
-def gathered(engine: Any) -> Iterator[None]:
-    """Hold all weights of DeepSpeed's engine whole on every rank, without gradient."""
+def gathered(parameters: Sequence[Any]) -> Iterator[None]:
+    """Context in which these parameters are whole on every rank; every rank enters and leaves it.
+
+    For reading: no gradient, and what is written to them is lost. Parameters that are whole
+    already, under any strategy but FSDP2, are left alone; FSDP2's are not made whole here.
+    """
+    status = [getattr(p, "ds_status", None) for p in parameters]
+    split = [p for p, s in zip(parameters, status, strict=True) if s and s.name == "NOT_AVAILABLE"]
+    if not split:
+        yield
+        return
+    import deepspeed
+
+    # Tensors made in inference mode could not be trained on afterwards.
+    with torch.inference_mode(False), torch.no_grad(), deepspeed.zero.GatheredParameters(split):
+        yield
+
+
+@contextmanager
+def all_gathered(engine: Any) -> Iterator[None]:
+    """All weights of DeepSpeed's engine whole on every rank, which may then go different ways."""
     import deepspeed
 
     parameters = list(engine.module.parameters())

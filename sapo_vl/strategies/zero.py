@@ -25,7 +25,7 @@ from typing_extensions import override
 from sapo_vl.policy import Policy
 from sapo_vl.strategies.by_strategy import clip_and_step, fitting_optimizer, whole_weights
 from sapo_vl.strategies.cpu_adam import cpu_adam
-from sapo_vl.strategies.gathering import gathered, offload_of
+from sapo_vl.strategies.gathering import all_gathered, offload_of
 
 
 class ZeroStrategy(DeepSpeedStrategy):
@@ -224,7 +224,7 @@ def _whole_weights(strategy: ZeroStrategy) -> Iterator[None]:
         return
     strategy._whole = True
     try:
-        with gathered(strategy.deepspeed_engine):
+        with all_gathered(strategy.deepspeed_engine):
             yield
     finally:
         strategy._whole = False

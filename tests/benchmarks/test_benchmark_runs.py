@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,9 @@ class Scripted:
     def __init__(self, keys: dict[str, list[str]]) -> None:
         self.keys = keys
         self.seen: list[tuple[str, int]] = []
+
+    def ready(self, policy: Any, strategy: Any) -> AbstractContextManager[None]:
+        return nullcontext()
 
     def __call__(self, policy: Any, batch: PromptBatch, sampling: Sampling, seed: Any) -> Rollout:
         texts = []

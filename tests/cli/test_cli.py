@@ -235,6 +235,7 @@ def test_fit_test_and_predict(project: Project, tmp_path: Path) -> None:
         ["quickstart/test.yaml"],
         ["base.yaml", "model/qwen3_vl_8b.yaml", "lora.yaml", "data/example.yaml"],
         ["base.yaml", "model/qwen3_vl_8b.yaml", "strategy/zero2.yaml", "data/example.yaml"],
+        ["base.yaml", "model/qwen3_vl_8b.yaml", "rollout/vllm.yaml", "data/example.yaml"],
         *(["base.yaml", f"model/{name}.yaml", "data/example.yaml"] for name in MODELS),
     ],
     ids=lambda files: "+".join(files),
@@ -301,6 +302,7 @@ def test_no_config_is_left_out_above() -> None:
         "lora.yaml",
         "ddp.yaml",
         "fsdp2.yaml",
+        "vllm.yaml",
         *(f"{name}.yaml" for name in MODELS),
     }
     known |= {"1m.yaml", "3m.yaml", "10m.yaml"}  # read as models by scripts/size_study.sh

@@ -26,6 +26,9 @@ class SlowSampler:
         self.seconds, self.answered = seconds, 0
         self.sampler = Sampler()
 
+    def ready(self, policy: Any, strategy: Any) -> Any:
+        return self.sampler.ready(policy, strategy)
+
     def __call__(self, policy: Any, batch: Any, sampling: Any, seed: Any) -> Any:
         time.sleep(self.seconds)
         self.answered += len(batch)

@@ -301,6 +301,7 @@ def test_the_parity_check_computes_as_an_iteration_does(
         drawn_in.append(torch.is_autocast_enabled("cpu"))
         return sampler(*args)
 
+    rollout.ready = sampler.ready  # type: ignore[attr-defined]
     module.rollout = rollout
     options: dict[str, Any] = {"callbacks": [ParityCheck()], "precision": "bf16-mixed"}
     with caplog.at_level("INFO"):

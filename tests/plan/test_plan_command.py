@@ -91,6 +91,20 @@ def test_world_size_memory_and_settings_can_be_said(tmp_path: Path) -> None:
     assert plan["lengths"] == {"prompt": 300, "image": 300, "response": 64}
 
 
+def test_a_rollout_of_servers_takes_nothing_here(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zero3 = ("--config", str(CONFIGS / "strategy/zero3.yaml"))
+    _, in_process = written(tmp_path, *zero3)
+    _, servers = written(tmp_path, *zero3, "--config", str(CONFIGS / "rollout/vllm.yaml"))
+    assert in_process["states"]["whole"] == 2 * 8_767_123_696
+    assert (servers["states"]["whole"], servers["rollout"]["peak"]) == (0, 0)
+    assert servers["peaks"]["update"] == in_process["peaks"]["update"]
+    assert f"vLLM servers hold {2 * 8_767_123_696 / 2**30:.2f} of weights" in " ".join(
+        capsys.readouterr().out.replace("│", " ").split()
+    )
+
+
 def test_the_largest_is_the_largest(tmp_path: Path) -> None:
     run = read_settings(arguments(*overlay(tmp_path, ZERO2)))
     plan, memory = make_plan(run), gpu_bytes(80)
