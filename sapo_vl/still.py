@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from io import BytesIO
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -17,7 +18,11 @@ def middle_frame(data: bytes) -> Image.Image:
     import av  # heavy, and most runs see no video
 
     # The format is said, so that no playlist can name other files.
-    source = {"format": "mp4", "options": {"ignore_editlist": "1"}, "metadata_errors": "ignore"}
+    source: dict[str, Any] = {
+        "format": "mp4",
+        "options": {"ignore_editlist": "1"},
+        "metadata_errors": "ignore",
+    }
     try:
         with av.open(BytesIO(data), **source) as container:
             stream = container.streams.video[0]

@@ -121,18 +121,20 @@ def _of_meta(*names: str) -> Callable[[Sample], Row]:
     return lambda sample: {name: sample.meta.get(name) for name in names}
 
 
-_MATHVISION = {
-    "columns": lambda s: {"choices": str(_choices(s)), "level": s.meta.get("level")},
-    "document": lambda s: {"options": _choices(s)},
-}
-_MMMU_PRO = {"columns": _of_meta("id"), "document": _mmmu_document}
+_MATHVISION = KitForm(
+    vlmevalkit="MathVision",
+    lmms_eval="mathvision_test",
+    columns=lambda s: {"choices": str(_choices(s)), "level": s.meta.get("level")},
+    document=lambda s: {"options": _choices(s)},
+)
+_MMMU_PRO = KitForm(columns=_of_meta("id"), document=_mmmu_document)
 _REFCOCO_OTHER = KitForm(columns=_refcoco, document=_refcoco_document)
 _REFCOCO = replace(_REFCOCO_OTHER, vlmevalkit="RefCOCO")
 
 _FORMS: dict[str, KitForm] = {
-    "mathvision": KitForm(vlmevalkit="MathVision", lmms_eval="mathvision_test", **_MATHVISION),
-    "mathvision_testmini": KitForm(
-        vlmevalkit="MathVision_MINI", lmms_eval="mathvision_testmini", **_MATHVISION
+    "mathvision": _MATHVISION,
+    "mathvision_testmini": replace(
+        _MATHVISION, vlmevalkit="MathVision_MINI", lmms_eval="mathvision_testmini"
     ),
     **dict.fromkeys(
         ("mathvista_rule", "mathvista_judge"),
@@ -146,9 +148,9 @@ _FORMS: dict[str, KitForm] = {
     "mmmu": KitForm(
         vlmevalkit="MMMU_DEV_VAL", lmms_eval="mmmu_val", columns=_mmmu, document=_mmmu_document
     ),
-    "mmmu_pro_standard_4": KitForm(**_MMMU_PRO),
-    "mmmu_pro_standard_10": KitForm(
-        vlmevalkit="MMMU_Pro_10c_COT", lmms_eval="mmmu_pro_standard_cot", **_MMMU_PRO
+    "mmmu_pro_standard_4": _MMMU_PRO,
+    "mmmu_pro_standard_10": replace(
+        _MMMU_PRO, vlmevalkit="MMMU_Pro_10c_COT", lmms_eval="mmmu_pro_standard_cot"
     ),
     "mmmu_pro_vision": KitForm(
         vlmevalkit="MMMU_Pro_V_COT",

@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = parser.parse_args(arguments)
     if given.vlmevalkit is None and given.lmms_eval is None:
         parser.error("give --vlmevalkit PATH, --lmms-eval PATH or both")
-    outcomes = []
+    outcomes: list[Outcome] = []
     with tempfile.TemporaryDirectory() as name:
         out = Path(name)
         try:
