@@ -42,7 +42,7 @@ def weights_probe(model: nn.Module) -> str:
         digest.update(f"{name} {parameter.dtype} {shape}".encode())
         shard = getattr(parameter, "ds_tensor", None)  # of ZeRO-3
         if isinstance(parameter, DTensor):  # FSDP2 splits by rows
-            shard = parameter.detach().to_local().flatten()
+            shard = parameter.to_local().detach().flatten()
         digest.update(_bytes(parameter.detach() if shard is None else shard[:_OF_SHARD]))
     return digest.hexdigest()
 

@@ -63,7 +63,8 @@ class FSDP2Strategy(ModelParallelStrategy):
     def setup(self, trainer: L.Trainer) -> None:
         if not isinstance(self.policy, FSDPModule):  # set up again for each trainer function
             # Before the split: a cast leaves some tensors out, which it finds as they are.
-            self.model = self.precision_plugin.convert_module(self.lightning_module)
+            assert self.model is not None
+            self.model = self.precision_plugin.convert_module(self.model)
             _split(self.policy, self.device_mesh["data_parallel"], self.precision_plugin.precision)
         super().setup(trainer)
 
