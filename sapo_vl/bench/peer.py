@@ -122,7 +122,7 @@ def _make_trainer(
     spec: ModelSpec, folder: Path, case: Case, prompts: list[Prompt], workspace: Path
 ) -> Any:
     import transformers
-    from datasets import Dataset  # type: ignore[import-untyped]
+    from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer
 
     logging.getLogger("trl").setLevel(logging.ERROR)
