@@ -27,6 +27,7 @@ from sapo_vl.modules import SAPOModule, SFTModule
 from sapo_vl.modules.batching import MicroBatch
 from sapo_vl.policy import AdapterConfig, PolicyConfig
 from sapo_vl.processor import load_processor
+from sapo_vl.rollout.vllm_weights import published_state
 from sapo_vl.strategies import FSDP2Strategy, ZeroStrategy, whole_weights
 from sapo_vl.types import Prompt, PromptBatch, Sampling, Verdict
 
@@ -72,6 +73,7 @@ class Kept(L.Callback):
         self.rows: list[dict[str, float]] = []
         self.weights: dict[str, torch.Tensor] = {}
         self.rotary: dict[str, torch.Tensor] = {}
+        self.published: dict[str, torch.Tensor] = {}  # as a vLLM server gets them
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
         if "iteration" not in outputs:  # supervised fine-tuning
@@ -82,6 +84,7 @@ class Kept(L.Callback):
             self.rows.append(row | {"iteration": out.iteration})
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        self.published = published_state(pl_module.policy, torch.float32, keep=True)
         with torch.no_grad(), whole_weights(trainer.strategy):
             assert not torch.is_grad_enabled()  # a graph would be kept for nothing
             state = pl_module.policy.model.state_dict()
@@ -202,7 +205,7 @@ def run(case: Case, root: Path, rank: int = 0, world: int = 1) -> dict[str, Any]
         path = Path(case.folder) / "checkpoints" / f"iteration-{case.stop:06d}.ckpt"
         second.fit(module_of(case), DataLoader(rest, batch_size=None), ckpt_path=path)
         kept.rows = rows + kept.rows
-    return {name: getattr(kept, name) for name in ("weights", "rotary", "rows")}
+    return {name: getattr(kept, name) for name in ("weights", "rotary", "rows", "published")}
 
 
 def main() -> None:
