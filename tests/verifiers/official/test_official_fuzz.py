@@ -37,6 +37,12 @@ PROMPTS = {
     ],
     "visulogic_official": [Prompt(reference="C")],
     "wemath_official": [Prompt(reference="B")],
+    "matharena_official": [
+        Prompt(reference="70"),
+        Prompt(reference=r"\frac{9 \sqrt{23}}{23}"),
+        Prompt(reference="1, -2"),
+    ],
+    "puzzlevqa_official": [Prompt(reference="B", options={"A": "6", "B": "3", "C": "4"})],
 }
 
 HOSTILE = [
