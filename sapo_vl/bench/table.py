@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 TITLES = {
@@ -37,9 +37,38 @@ def to_markdown(report: Mapping[str, Any]) -> str:
         lines += [f"**TRL was not measured**: {reason}", ""]
     lines += ["What TRL does differently:", ""]
     lines += [f"- {difference}" for difference in report["peer"]["differences"]]
-    for case in report["cases"]:
+    whole = [case for case in report["cases"] if not _is_update_alone(case)]
+    for case in whole:
         lines += ["", *_case(case)]
+    lines += _updates([case for case in report["cases"] if _is_update_alone(case)])
     return "\n".join(lines) + "\n"
+
+
+def _is_update_alone(case: Mapping[str, Any]) -> bool:
+    return set(TITLES) & case.keys() == {"update"} and not case["memory_mib"]
+
+
+def _updates(cases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Cases of which nothing but updates was measured, a line each."""
+    if not cases:
+        return
+    yield from ("", "## Updates, size by size", "")
+    yield "| P | C | G | ours, seconds | times ours: repeated | plain | TRL | ideal |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    for case in cases:
+        ratios = (case["ratios"][f"update_vs_{name}"] for name in ("repeated", "plain", "trl"))
+        shown = " | ".join("" if ratio is None else f"{ratio:.2f}" for ratio in ratios)
+        yield (
+            f"| {case['prompt']} | {case['response']} | {case['group']} "
+            f"| {case['update']['shared']['median']:.3f} | {shown} "
+            f"| {case['ideal']['ideal_speedup']:.2f} |"
+        )
+    yield ""
+    yield (
+        f"Repeated: {LABELS['repeated'].removeprefix('ours, ')}. Plain: "
+        f"{LABELS['plain'].removeprefix('ours, ')}. Ideal: tokens with the prompt repeated over "
+        "tokens needed."
+    )
 
 
 def summary_line(summary: Mapping[str, float | None]) -> str:

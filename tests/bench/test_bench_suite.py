@@ -88,6 +88,21 @@ def test_without_trl_our_figures_stay_and_the_reason_is_told(
     assert set(report["summary"]) >= KEYS
 
 
+def test_updates_alone_are_a_line_each(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "trl", None)
+    monkeypatch.setattr(bench, "SECTIONS", ("update",))
+    table = tmp_path / "bench.md"
+    report = run_bench(tmp_path, "44 5 3".split(), *SMALL.split(), "--table", str(table))
+    case = report["cases"][0]
+    ideal = 3 * (44 + 5) / (44 + 3 * 5)
+    (line,) = [x for x in table.read_text().splitlines() if x.startswith("| 44 | 5 | 3 |")]
+    times = f"{case['ratios']['update_vs_repeated']:.2f} | {case['ratios']['update_vs_plain']:.2f}"
+    assert (
+        line
+        == f"| 44 | 5 | 3 | {case['update']['shared']['median']:.3f} | {times} |  | {ideal:.2f} |"
+    )
+
+
 def test_summary_is_that_of_the_default_case() -> None:
     result = CaseResult(DEFAULT)
     result.stats["rollout"] = {"ours": Stats((1.0,)), "trl": Stats((2.5,))}
