@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import logging
 import time
 import warnings
 from collections.abc import Callable, Sequence
@@ -146,7 +145,6 @@ def _one(batch: PromptBatch) -> Any:
 
 
 def _quiet_trainer(clock: Callback) -> L.Trainer:
-    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     return L.Trainer(
         accelerator="cpu",
         max_steps=PROMPTS_PER_ITERATION,

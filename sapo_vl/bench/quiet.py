@@ -17,4 +17,5 @@ def quiet_libraries() -> None:
     transformers.utils.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     logging.basicConfig(format="%(message)s", level=logging.WARNING)
+    logging.getLogger("lightning.pytorch").setLevel(logging.ERROR)
     logging.getLogger("sapo_vl.bench").setLevel(logging.INFO)

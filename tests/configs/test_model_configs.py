@@ -74,6 +74,7 @@ def test_it_fits_as_it_says(file: Path) -> None:
     assert max(peaks["update"], peaks["optimizer step"]) <= MEMORY
     assert plan.fits(MEMORY) == (file.stem not in UPDATES_ALONE)
     # A pass of the sampler is whole groups: more rows would be decoded than the file says.
-    assert plan.run.sampling.group_size <= plan.run.max_rows
+    assert plan.run.sampler is not None
+    assert plan.run.sampling.group_size <= plan.run.sampler.max_rows
     tokens = plan.run.pixels // plan.shape.vision.token_pixels
     assert tokens == 1024

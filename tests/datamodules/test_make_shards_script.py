@@ -113,7 +113,11 @@ def test_control_c_says_how_to_go_on(tmp_path, main, capsys, monkeypatch):
 
     monkeypatch.setattr(figures, "draw_sample", interrupt)
     words = ["figures", "--tasks", "count_shapes", "--count", 40, "--max-samples", 10, tmp_path]
-    assert run(main, *words) == 130
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # ignored in the background
+    try:
+        assert run(main, *words) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert "goes on from here" in capsys.readouterr().err
     assert not list(tmp_path.glob("*.tar"))
     monkeypatch.undo()

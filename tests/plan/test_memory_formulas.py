@@ -152,15 +152,15 @@ def test_a_rollout_holds_each_prompt_once() -> None:
 
 
 def test_a_pass_is_whole_groups() -> None:
-    def rows(prompts: int, group: int, most: int) -> int:
-        return pass_size(prompts, group, most, 10, 10, 0).rows
+    def rows(prompts: int, group: int, sampler: Sampler | None) -> int:
+        lengths = {"prompt_tokens": 10, "new_tokens": 10, "image_tokens": 0}
+        return pass_size(prompts, group, sampler, **lengths).rows
 
-    assert rows(8, 16, 48) == 48
-    assert rows(8, 16, 47) == 32
-    assert rows(2, 16, 256) == 32
-    assert rows(8, 16, 4) == 4  # a group that is too large is cut
-    sampler = Sampler(max_rows=4)
-    assert {len(p) * len(part) for p, part in sampler.passes([10] * 8, 16, 10)} == {4}
+    assert rows(8, 16, Sampler(max_rows=48)) == 48
+    assert rows(8, 16, Sampler(max_rows=47)) == 32
+    assert rows(2, 16, Sampler(max_rows=256)) == 32
+    assert rows(8, 16, Sampler(max_rows=4)) == 4  # a group that is too large is cut
+    assert rows(8, 16, None) == 8 * 16
 
 
 def test_frozen_parts_have_no_states() -> None:

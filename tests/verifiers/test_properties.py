@@ -57,10 +57,13 @@ OFFICIAL_REFERENCES: dict[str, Draw] = {
     "visulogic_official": lambda draw: draw.choice("ABCD"),
     "wemath_official": lambda draw: draw.choice("ABCDEFGH"),
     "dynamath_official": _word,
+    "matharena_official": REFERENCES["number"],
+    "puzzlevqa_official": lambda draw: draw.choice("ABC"),
 }
 DRAWS = REFERENCES | OFFICIAL_REFERENCES
-CHOICES = {"choice", "mmmu_official", "emma_fast"}
-BOXED = {"mathvision_official", "emma_fast", "visulogic_official"}
+CHOICES = {"choice", "mmmu_official", "emma_fast", "puzzlevqa_official"}
+BOXED = {"mathvision_official", "emma_fast", "visulogic_official", "matharena_official"}
+COUNTS = {"right", "cells"}  # parts that are no scores: a metric divides their sums
 
 
 def prompt_of(name: str, reference: str) -> Prompt:
@@ -94,7 +97,8 @@ def judged(verifier: Any, prompt: Prompt, response: str) -> Verdict:
     assert time.process_time() - began < SECONDS, response
     assert 0 <= verdict.score <= 1, verdict
     assert verdict.status not in ("error", "timeout"), verdict
-    assert all(0 <= value <= 1 for value in verdict.parts.values()), verdict
+    scores = (value for part, value in verdict.parts.items() if part not in COUNTS)
+    assert all(0 <= value <= 1 for value in scores), verdict
     return verdict
 
 
@@ -220,6 +224,8 @@ HEDGES = {
     "mathvision_official": "the last box counts",
     "emma_fast": "the last box counts",
     "mmmu_official": "the last letter counts",
+    "puzzlevqa_official": "the last letter counts",
+    "matharena_official": "the last box counts, without one the last integer",
     "refcoco": "the best of all boxes counts",
     "visulogic_official": "a letter at the beginning or the end counts",
     "wemath_official": "the letter after the last 'Answer' counts, whatever follows it",

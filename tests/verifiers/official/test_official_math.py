@@ -14,7 +14,8 @@ from sapo_vl.verifiers.official.latex_value import latex_value
 
 PROMISED = (
     "mathvision_official mathvista_official mmmu_official chartqa_official docvqa_anls emma_fast "
-    "zebralogic livecodebench refcoco dynamath_official visulogic_official wemath_official"
+    "zebralogic livecodebench refcoco dynamath_official visulogic_official wemath_official "
+    "matharena_official puzzlevqa_official"
 ).split()
 ABCD = {"A": "red", "B": "green", "C": r"$\frac{7}{2}$", "D": "blue"}
 
