@@ -67,7 +67,8 @@ def page() -> str:
     files = sorted(path for path in EVAL.glob("*.yaml") if path.stem not in NO_BENCHMARKS)
     suites = {path.stem: read_suite(path) for path in files}
     seen: set[str] = set()
-    rows, sources = [], []
+    rows: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    sources = []
     counts: dict[str, list[str]] = {}
     differences: dict[str, list[str]] = {}
     for stem, suite in suites.items():
@@ -77,12 +78,14 @@ def page() -> str:
             card = task.card
             if card is not None and task.name not in seen:
                 seen.add(task.name)
-                rows.append(_row(stem, task, card))
+                named = (f"`{task.name}`", f"{card.items:,}")
+                rows.setdefault(_same(stem, task, card), []).append(named)
                 sources.append(f"| `{task.name}` | `{_source(card)}` | {card.licence} |")
                 counts.setdefault(card.counted, []).append(f"`{task.name}` ({card.items:,})")
                 differences.setdefault(card.differs, []).append(f"`{task.name}`")
     table = ["| task | file | items | wordings | official score | judge | this score | metric |"]
-    table += ["| --- | --- | --- | --- | --- | --- | --- | --- |", *rows]
+    table += ["| --- | --- | --- | --- | --- | --- | --- | --- |"]
+    table += [_row(named, same) for same, named in rows.items()]
     shards = ["## Data", "", "| task | `scripts/make_shards.py` | licence |", "| --- | --- | --- |"]
     means = [
         f"- `eval/{name}/SAMPLING` (`{stem}.yaml`): the mean over {_listed(tasks)}"
@@ -103,17 +106,17 @@ def _listed(names: Iterable[str]) -> str:
     return ", ".join(f"`{name}`" for name in names)
 
 
-def _row(stem: str, task: TaskConfig, card: BenchmarkCard) -> str:
-    cells: Iterable[str] = (
-        f"`{task.name}`",
-        f"`{stem}.yaml`",
-        f"{card.items:,}",
-        _wordings(task),
-        card.official,
-        "needed" if card.judge else "no",
-        card.score,
-        card.metric,
-    )
+def _same(stem: str, task: TaskConfig, card: BenchmarkCard) -> tuple[str, ...]:
+    """Cells beside task and items; tasks that have them all in common share a row."""
+    judge = "needed" if card.judge else "no"
+    return f"`{stem}.yaml`", _wordings(task), card.official, judge, card.score, card.metric
+
+
+def _row(named: Iterable[tuple[str, str]], same: tuple[str, ...]) -> str:
+    """One row; names and numbers of items stand line by line."""
+    names, items = ("<br>".join(column) for column in zip(*named, strict=True))
+    file, *rest = same
+    cells = [names, file, items, *rest]
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 

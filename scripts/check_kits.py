@@ -1,6 +1,7 @@
 """Score the answers of a test again with VLMEvalKit and lmms-eval, and compare the verdicts.
 
-python scripts/check_kits.py EVAL_DIR --vlmevalkit PATH --lmms-eval PATH [--json FILE]
+python scripts/check_kits.py EVAL_DIR --vlmevalkit PATH [--json FILE]
+python scripts/check_kits.py EVAL_DIR --lmms-eval PATH [--json FILE]
 """
 
 import sys

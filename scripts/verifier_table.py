@@ -28,7 +28,9 @@ _MAX_SHOWN = 90
 
 def page() -> str:
     """Return the whole page."""
-    return "\n".join([HEAD, *(part for name in TABLES for part in _section(name))])
+    names = [f"[{name}](#{name}-{KINDS[name].__name__.lower()})" for name in TABLES]
+    index = f"On this page: {', '.join(names)}.\n"
+    return "\n".join([HEAD, index, *(part for name in TABLES for part in _section(name))])
 
 
 def _section(name: str) -> Iterable[str]:

@@ -49,7 +49,7 @@ TAIL = """
 The in-process sampler decodes with whole weights on every GPU, and ZeRO-3 gathers them for a
 rollout. Where 2 bytes a parameter and a cache exceed one GPU, no number of GPUs helps: only the
 updates of these files fit. Give the rollout GPUs that hold the weights (`--gpu-memory` tells), or
-an engine that splits them.
+sample with vLLM servers, which split them: [rollout.md](rollout.md).
 
 ## How far to trust it
 

@@ -185,7 +185,7 @@ _FORMS: dict[str, KitForm] = {
         columns=_of_meta("answer_type", "subject", "knowledge_level"),
         whole=_dynamath,
     ),
-    "wemath_accuracy": KitForm(
+    "wemath": KitForm(
         vlmevalkit="WeMath",
         columns=lambda s: {
             **_of_meta("ID", "knowledge concept", "knowledge concept description")(s),
@@ -196,7 +196,13 @@ _FORMS: dict[str, KitForm] = {
         vlmevalkit="PuzzleVQA",
         columns=lambda s: {"options": str(_choices(s)), "answer": _chosen(s)},
     ),
+    **dict.fromkeys(
+        (
+            *("refcoco_testA", "refcoco_testB"),
+            *("refcoco_plus_val", "refcoco_plus_testA", "refcoco_plus_testB"),
+            *("refcocog_val", "refcocog_test"),
+        ),
+        _REFCOCO_OTHER,
+    ),
     "refcoco_val": _REFCOCO,
-    "refcoco_plus_val": _REFCOCO_OTHER,
-    "refcocog_val": _REFCOCO_OTHER,
 }

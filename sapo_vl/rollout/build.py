@@ -1,4 +1,4 @@
-"""Rows of drawn tokens to a Rollout."""
+"""Put drawn tokens together into a Rollout, for every engine alike."""
 
 from __future__ import annotations
 
@@ -17,7 +17,11 @@ def to_rollout(
     logp_BT: Tensor,
     entropy_BT: Tensor,
 ) -> Rollout:
-    """What has been drawn, cut to the longest response and decoded."""
+    """What has been drawn, cut to the longest response and decoded.
+
+    Rows are groups, prompt after prompt (B = P * group_size); what lies outside ``mask_BT`` is not
+    read. ``logp_BT`` is the engine's own.
+    """
     t = max(1, int(mask_BT.sum(1).max()))
     ids_BT, mask_BT = ids_BT[:, :t], mask_BT[:, :t]
     eos = torch.tensor(policy.eos_ids, device=ids_BT.device)

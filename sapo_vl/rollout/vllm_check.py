@@ -16,7 +16,7 @@ from sapo_vl.rollout.vllm_engine import VLLMEngine
 from sapo_vl.rollout.vllm_probe import largest_gaps, probe_batch
 from sapo_vl.types import Sampling
 
-PICTURES = (0, 1, 2)  # of the questions
+PICTURES = (0, 1, 2)  # one question about each number of them
 
 
 def compare(engine: VLLMEngine, policy: Policy, *, hand_over: bool) -> dict[str, float]:

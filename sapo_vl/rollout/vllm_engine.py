@@ -1,7 +1,7 @@
 """The vLLM engine: responses are drawn by servers that hold the weights on GPUs of their own.
 
-Reading order: vllm_client.py, vllm_request.py, vllm_served.py, vllm_weights.py, vllm_sync.py, this;
-what runs inside the server is server/sapo_vl_worker.py.
+Reading order: vllm_client.py, vllm_request.py, vllm_answer.py, vllm_served.py, vllm_weights.py,
+vllm_sync.py, vllm_probe.py, this; what runs inside the server is server/sapo_vl_worker.py.
 
 Shape letters: P prompts, G group size, B = P * G rows, T response tokens.
 """
@@ -23,8 +23,7 @@ from sapo_vl.rollout.draws import Seed
 from sapo_vl.rollout.engine import TOLERANCE, compute_dtype
 from sapo_vl.rollout.vllm_answer import Drawn, read_answer
 from sapo_vl.rollout.vllm_client import VLLMClient, VLLMError
-from sapo_vl.rollout.vllm_probe import SAMPLING as PROBE
-from sapo_vl.rollout.vllm_probe import largest_gaps, probe_batch
+from sapo_vl.rollout.vllm_probe import PROBE, largest_gaps, probe_batch
 from sapo_vl.rollout.vllm_request import generate_body, prompt_seed
 from sapo_vl.rollout.vllm_served import Served, ask_served
 from sapo_vl.rollout.vllm_sync import hand_over, largest_of_ranks, on_every_rank
@@ -77,10 +76,10 @@ class VLLMEngine:
         self.concurrency = concurrency
         self.verify_every = verify_every
         self.tolerance = tolerance
-        self.handed_over = 0  # times
+        self.handed_over = 0  # how often weights were
         self._client = self.clients[0]
         self.served: Served | None = None  # by this rank's server
-        self._weights = "default"  # what servers call the weights that they have
+        self._weights = "default"  # servers' name for what they hold; this one: as started
         self._known: tuple[int, ...] | None = None  # fingerprint of the weights in the servers
 
     def connect(self, policy: Policy, strategy: Any) -> None:
@@ -203,10 +202,12 @@ class VLLMEngine:
 
 
 def _name(prompt: Prompt) -> str:
+    """What messages call a prompt."""
     return prompt.key or f"number {prompt.index}"
 
 
 def _to_rollout(policy: Policy, sampling: Sampling, rows: Sequence[Drawn]) -> Rollout:
+    """Responses of all prompts, padded; the entropy is estimated from the log-probs."""
     shape, device = (len(rows), sampling.max_new_tokens), policy.device
     ids_BT = torch.full(shape, policy.pad_id)
     mask_BT = torch.zeros(shape, dtype=torch.bool)

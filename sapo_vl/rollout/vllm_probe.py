@@ -15,12 +15,12 @@ from PIL import Image
 from sapo_vl.policy import Policy
 from sapo_vl.types import Prompt, PromptBatch, PromptInputs, Rollout, Sampling
 
-SAMPLING = Sampling(group_size=1, temperature=1.0, max_new_tokens=8)
+PROBE = Sampling(group_size=1, temperature=1.0, max_new_tokens=8)
 SIDE = 4  # of the first picture, in vision tokens; a processor may enlarge it
 
 
 def probe_batch(policy: Policy, pictures: Sequence[int] = (1,)) -> PromptBatch:
-    """Questions about so many pictures each, on the policy's device."""
+    """One question for each number in ``pictures``, about so many, on the policy's device."""
     inputs = [_question(policy, count).to(policy.device) for count in pictures]
     prompts = [
         Prompt(reference="", key=f"probe with {count} pictures", index=i)

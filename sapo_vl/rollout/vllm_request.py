@@ -24,7 +24,7 @@ from sapo_vl.types import PromptInputs, Sampling
 
 NEVER = -1e9  # added to a banned token's logit; in float32 its probability is then exactly 0
 RAW = 3  # vLLM's msgpack code for a tensor's bytes
-BATCHED = ["batched", {"keep_on_cpu": True}]
+BATCHED = ["batched", {"keep_on_cpu": True}]  # vLLM's field of a tensor that an item has one of
 
 
 def generate_body(

@@ -93,5 +93,5 @@ def _own_share(parameter: Any) -> Tensor:
 
 
 def _sum_of_bits(value: Tensor) -> int:
-    whole = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[value.element_size()]
-    return int(value.detach().reshape(-1).view(whole).sum(dtype=torch.int64))
+    bits = {1: torch.int8, 2: torch.int16, 4: torch.int32, 8: torch.int64}[value.element_size()]
+    return int(value.detach().reshape(-1).view(bits).sum(dtype=torch.int64))

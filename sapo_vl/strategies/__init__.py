@@ -1,4 +1,4 @@
-"""Strategies: DeepSpeed ZeRO done right for manual optimization, and what modules ask of any."""
+"""Strategies: DeepSpeed ZeRO and FSDP2 for manual optimization, and what modules ask of any."""
 
 from sapo_vl.strategies.by_strategy import clip_and_step, fitting_optimizer, whole_weights
 from sapo_vl.strategies.fsdp2 import FSDP2Strategy

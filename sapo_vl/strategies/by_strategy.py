@@ -1,7 +1,7 @@
 """What a module asks of its strategy where strategies differ: one generic function each.
 
 The plain case is here, for strategies that hold whole weights and ordinary gradients (one device,
-DDP). ``zero.py`` registers DeepSpeed's. So a module never tests for a strategy.
+DDP). ``zero.py`` and ``fsdp2.py`` register their own. So a module never tests for a strategy.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Say at the start which GPUs a run asks for that this host has not."""
+"""Refuse at the start a run that asks for GPUs that this host lacks."""
 
 from __future__ import annotations
 

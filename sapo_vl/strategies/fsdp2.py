@@ -72,14 +72,15 @@ class FSDP2Strategy(ModelParallelStrategy):
     @override
     def block_backward_sync(self) -> Iterator[None]:
         """Let whole gradients add up on each rank, to be reduced after the last micro-batch."""
-        _last(self.policy, False)
+        _reduce_gradients(self.policy, False)
         try:
             yield
         finally:
-            _last(self.policy, True)
+            _reduce_gradients(self.policy, True)
 
 
 def _split(policy: Policy, mesh: Any, precision: str) -> None:
+    """Split every layer by itself, since what is gathered at a time is a split module."""
     _check_dtypes(policy, precision)
     half = torch.bfloat16 if precision == "bf16-mixed" else None  # of what is gathered
     options = {"mesh": mesh, "mp_policy": MixedPrecisionPolicy(half, torch.float32)}
@@ -106,7 +107,8 @@ def _check_dtypes(policy: Policy, precision: str) -> None:
         )
 
 
-def _last(policy: Any, last: bool) -> None:
+def _reduce_gradients(policy: Any, last: bool) -> None:
+    """Whether backward passes from here on are an update's last, after which ranks exchange."""
     policy.set_requires_gradient_sync(last)
     policy.set_is_last_backward(last)
 

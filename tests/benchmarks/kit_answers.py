@@ -13,13 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from eval_config import tasks
-from published_sets import SETS
+from set_shards import write_set_shards
 
 from datamodules.grouping import grouped
-from datamodules.making import Writing, make_shards
 from datamodules.samples import read_sample
 from datamodules.shard_index import ShardIndex, expand_shards
-from datamodules.sources.catalogue import Request, source_sets
 from sapo_vl.callbacks.records import answers_record
 from sapo_vl.evaluation.store import json_text
 from sapo_vl.types import Answers, Prompt
@@ -99,11 +97,10 @@ def write_kit_test(
     index = 0
     with (folder / "samples.jsonl").open("w", encoding="utf-8") as file:
         for name in FILES:
-            _make(name, shards)
+            write_set_shards(name, shards)
             for task in tasks(name).values():
                 pairs = _oracle(task.name, oracles, every) if oracles else None
                 for prompt, text in pairs or _pairs(task, shards, forms):
-                    asked = replace(prompt, task=task.name, index=index)
                     asked = replace(prompt, task=task.name, index=index)
                     record = _judged(asked, text, task, folder)
                     file.write(json.dumps(record, ensure_ascii=False) + "\n")
@@ -121,16 +118,6 @@ def _judged(prompt: Prompt, text: str, task: Any, folder: Path) -> dict[str, Any
         prompt, "greedy", texts=[text], verdicts=[verdict], lengths=[1], finished=[True]
     )
     return answers_record(answers, folder, "test", 0)
-
-
-def _make(name: str, root: Path) -> None:
-    for source, write in SETS[name].items():
-        data = write(root / "published" / name / source)
-        cards = [task.card for task in tasks(name).values() if task.card is not None]
-        (words,) = {card.source for card in cards if card.source.split()[0] == source}
-        split = words.partition("--split ")[2]
-        (one,) = source_sets(source, Request(data=data, splits=(split,) if split else ()))
-        make_shards(one, root / "data", Writing())
 
 
 def _pairs(task: Any, root: Path, forms: int | None) -> Iterator[tuple[Prompt, str]]:

@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from eval_config import BENCHMARKS, tasks
 
 from sapo_vl.report.export import _MISSING, export_lmms_eval, export_vlmevalkit
+from sapo_vl.report.kit_forms import _FORMS
 
 FIELDS = json.loads((Path(__file__).parent / "kit_fields.json").read_text())
 KINDS: dict[str, Any] = {"int": int, "number": int | float, "str": str, "list": list, "dict": dict}
@@ -38,6 +40,10 @@ def check(value: Any, kind: str, *, texts: bool) -> None:
     if texts and kind == "list":
         value = ast.literal_eval(value)
     assert isinstance(value, KINDS[kind]), (value, kind)
+
+
+def test_every_form_is_that_of_a_benchmark() -> None:
+    assert set(_FORMS) <= {task for name in BENCHMARKS for task in tasks(name)}
 
 
 @pytest.mark.parametrize("name", list(FIELDS["vlmevalkit"]))

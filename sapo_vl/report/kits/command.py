@@ -16,7 +16,7 @@ from sapo_vl.report.kits.lmms_eval import check_lmms_eval
 from sapo_vl.report.kits.outcome import HEADER, Outcome
 from sapo_vl.report.kits.vlmevalkit import VLMEVALKIT_SETS, check_vlmevalkit
 
-_Check = Callable[[Path, Mapping[str, Path]], Iterator[Outcome]]
+_CheckFiles = Callable[[Path, Mapping[str, Path]], Iterator[Outcome]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -35,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as name:
         out = Path(name)
         try:
-            for kit, check, files in _work(given, out):
+            for kit, check, files in _exported(given, out):
                 for outcome in check(kit, files):
                     if not outcomes:
                         print(HEADER)
@@ -49,7 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if outcomes else 1
 
 
-def _work(given: argparse.Namespace, out: Path) -> Iterator[tuple[Path, _Check, dict[str, Path]]]:
+def _exported(
+    given: argparse.Namespace, out: Path
+) -> Iterator[tuple[Path, _CheckFiles, dict[str, Path]]]:
     """A kit, its check, and the exported files by the kit's names."""
     if given.vlmevalkit is not None:
         paths = export_vlmevalkit(

@@ -167,9 +167,7 @@ _CHECKS: dict[str, list[_Check]] = {
         _Check(_mmmu_pro, note="the kit draws an option where it finds none")
     ],
     "mmmu_pro_vision_cot": [_Check(_mmmu_pro, note="the kit compares the whole response")],
-    "countbenchqa": [
-        _Check(_countbench, rule="exact"),
-    ],
+    "countbenchqa": [_Check(_countbench, rule="exact")],
     "visulogic": [_Check(_visulogic, note="the kit's own patterns, not the authors' rule")],
     "emma": [_Check(_emma, note="the kit's rule; by default it asks a judge")],
     "refcoco_val": _GROUNDING,

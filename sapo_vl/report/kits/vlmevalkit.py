@@ -54,11 +54,10 @@ def check_vlmevalkit(kit: Path, files: Mapping[str, Path]) -> Iterator[Outcome]:
         ImportError: the kit cannot be imported.
     """
     sys.path.insert(0, str(kit))
-    load = importlib.import_module("vlmeval.smp").load
     for name, file in files.items():
         check = _CHECKS[name]
-        table = load(str(file))
-        dataset = _dataset(check.owner, name, load(str(file)))
+        table = _load(file)
+        dataset = _dataset(check.owner, name, _load(file))  # its own: ``evaluate`` may change it
         if check.prompts is not None:
             said = table["verdict_extracted"].fillna("").astype(str)
             answers = dict(zip(check.prompts(table), said, strict=True))
@@ -103,6 +102,7 @@ def _set_judge(owner: str, answers: Mapping[str, str]) -> None:
 
 
 def _dataset(owner: str, name: str, table: Any) -> Any:
+    """The kit's data set over our table; its constructor, which downloads, is not run."""
     module, _, cls = owner.partition(":")
     kind = getattr(importlib.import_module(f"{_DATASET}.{module}"), cls)
     dataset = object.__new__(kind)
@@ -114,6 +114,7 @@ def _dataset(owner: str, name: str, table: Any) -> Any:
 
 
 def _load(file: Path) -> Any:
+    """A table as the kit reads it."""
     return importlib.import_module("vlmeval.smp").load(str(file))
 
 
@@ -138,6 +139,8 @@ def _column(suffix: str, column: str) -> Callable[[Path], list[float]]:
 
 
 def _vqa(name: str) -> Callable[[Path], list[float]]:
+    """Scores of one of the kit's VQA data sets, made of its matches with each reference."""
+
     def items(file: Path) -> list[float]:
         written = _load(_beside(file, "_results"))
         lines = [{"match": ast.literal_eval(str(match))} for match in written["eval_match"]]
@@ -147,6 +150,8 @@ def _vqa(name: str) -> Callable[[Path], list[float]]:
 
 
 def _post_check(module: str) -> Callable[[Path], list[float]]:
+    """The kit's rule on the answers that its (stand-in) judge extracted."""
+
     def items(file: Path) -> list[float]:
         post_check = _function(f"utils.{module}", "post_check")
         table = _load(_beside(file, "_exact_matching"))
@@ -156,6 +161,8 @@ def _post_check(module: str) -> Callable[[Path], list[float]]:
 
 
 def _judged(module: str, builder: str) -> Callable[[Any], list[str]]:
+    """What the kit's function ``builder`` asks a judge, an item."""
+
     def prompts(table: Any) -> list[str]:
         build = _function(f"utils.{module}", builder)
         return [build(table.iloc[i]) for i in range(len(table))]
