@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -132,6 +133,7 @@ def _source(card: BenchmarkCard) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     target = ROOT / "docs" / "benchmarks.md"
     target.write_text(page(), encoding="utf-8")
     print(target.relative_to(ROOT))

@@ -1,5 +1,6 @@
 """Write docs/sizes.md from the plans of configs/model: python scripts/size_table.py."""
 
+import argparse
 import sys
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from sapo_vl.plan.sizes import page
 ROOT = Path(__file__).resolve().parents[1]
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     target = ROOT / "docs" / "sizes.md"
     text = page(sorted((ROOT / "configs" / "model").glob("*.yaml")))
     target.write_text(text, encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import sys
 from collections.abc import Iterable
@@ -61,6 +62,7 @@ def _code(text: str) -> str:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     target = ROOT / "docs" / "verifiers.md"
     target.parent.mkdir(exist_ok=True)
     target.write_text(page(), encoding="utf-8")

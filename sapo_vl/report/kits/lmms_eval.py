@@ -171,6 +171,11 @@ _CHECKS: dict[str, list[_Check]] = {
     "visulogic": [_Check(_visulogic, note="the kit's own patterns, not the authors' rule")],
     "emma": [_Check(_emma, note="the kit's rule; by default it asks a judge")],
     "refcoco_val": _GROUNDING,
+    "refcoco_testA": _GROUNDING,
+    "refcoco_testB": _GROUNDING,
     "refcoco_plus_val": _GROUNDING,
+    "refcoco_plus_testA": _GROUNDING,
+    "refcoco_plus_testB": _GROUNDING,
     "refcocog_val": _GROUNDING,
+    "refcocog_test": _GROUNDING,
 }
