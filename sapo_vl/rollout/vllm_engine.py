@@ -168,7 +168,8 @@ class VLLMEngine:
                 dtype=getattr(torch, self.served.dtype),
             )
             answer = self._client.post("/inference/v1/generate", body)
-            return read_answer(answer, body, self._weights)
+            drawn = read_answer(answer, body, self._weights)
+            return drawn * (sampling.group_size // len(drawn))
         except (VLLMError, ValueError) as error:
             raise VLLMError(f"prompt {key}: {error}") from error
 
