@@ -10,15 +10,17 @@ import pytest
 import torch
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from models import mixed_prompts, prompt_batch
-from project import Project
+from project import Project, trainer
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.tensor import DTensor
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from vllm_fit import EQUAL, check, fit
 from vllm_stub import DISABLED, Stub, serving_stub
 
+from sapo_vl.callbacks import ParityCheck
 from sapo_vl.policy import AdapterConfig, Policy, PolicyConfig
 from sapo_vl.rollout import Sampler, VLLMEngine
+from sapo_vl.rollout.engine import TOLERANCE
 from sapo_vl.rollout.vllm_client import VLLMClient, VLLMError
 from sapo_vl.rollout.vllm_weights import fingerprint
 from sapo_vl.strategies.fsdp2 import _split
@@ -391,6 +393,28 @@ def test_quantized_weights_are_refused(
     object.__setattr__(policy.config, "quantize", "nf4")
     with pytest.raises(ValueError, match="quantize: nf4"):
         engine_of(stub, tmp_path).ready(policy, strategy)
+
+
+def test_the_parity_check_allows_for_the_servers_rounding(project: Project, tmp_path: Path) -> None:
+    """A trainer in float32 with a server in bfloat16, which VLLMEngine's own check lets pass."""
+    seen: dict[str, float] = {}
+
+    class Watch(ParityCheck):
+        def _compare(self, module: Any, part: PromptBatch) -> dict[str, float]:
+            seen.update(super()._compare(module, part))
+            return seen
+
+    with serving_stub(Path(project.model)) as stub:
+        stub.described["dtype"] = "bfloat16"
+        module = project.sapo(rollout=engine_of(stub, tmp_path / "weights"))
+        trainer(tmp_path, callbacks=[Watch()], max_steps=2).fit(module, project.data())
+        assert seen["parity/sampler_scorer"] > TOLERANCE["float32"]
+
+        engine = engine_of(stub, tmp_path / "weights", tolerance=1e-9)
+        engine.handed_over = 1  # its own check is over
+        module = project.sapo(rollout=engine)
+        with pytest.raises(RuntimeError, match=r"tolerance 1\.0e-09, in float32"):
+            trainer(tmp_path, callbacks=[Watch()]).fit(module, project.data())
 
 
 @pytest.mark.slow
