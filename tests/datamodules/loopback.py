@@ -55,6 +55,8 @@ class Server(http.server.BaseHTTPRequestHandler):
             field, version = self.versions.pop(0)
             if version == self.headers.get("If-Range", ""):
                 status, start = 206, int(self.headers["Range"][len("bytes=") : -1])
+        if "empty" in name:
+            status = 204
         self.send_response(status)
         if "ranged" in name:
             self.send_header(field, version)

@@ -80,6 +80,12 @@ class TestOneBehaviour:
             path.read_text() for path in Path(cache.folder).rglob("source.txt")
         )
 
+    def test_an_answer_without_a_file_is_refused(self, server, cache):
+        Path(shards(server.folder, 2)[0]).rename(server.folder / "empty.tar")
+        with pytest.raises(ShardFetchError, match="answered without a file"):
+            expand_shards(f"{server.url}/empty.tar", cache)
+        assert leftovers(cache) == []
+
     def test_a_proxys_tunnel_is_not_part_of_the_shard(self, server, cache, tmp_path, monkeypatch):
         """As for every https address behind a proxy."""
         [local] = shards(server.folder, 2)
