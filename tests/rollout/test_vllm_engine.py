@@ -92,7 +92,7 @@ def test_a_rollout_holds_what_the_server_drew(
     stub: Stub, load_policy: Load, strategy: Any, tmp_path: Path
 ) -> None:
     policy = load_policy(FAMILY)
-    policy.eos_ids = stub.policy.eos_ids = (*policy.eos_ids, *range(20, 60))  # so that some end
+    policy.eos_ids = (*policy.eos_ids, *range(20, 60))  # so that some end
     batch = batch_of(policy)
     drawn = draw(engine_of(stub, tmp_path), policy, strategy, batch)
 

@@ -98,6 +98,7 @@ class Stub:
 
     def _generate(self, body: dict[str, Any]) -> dict[str, Any]:
         asked = body["sampling_params"]
+        self.policy.eos_ids = tuple(asked["stop_token_ids"])
         sampling = Sampling(
             group_size=asked["n"],
             temperature=asked["temperature"],
