@@ -82,6 +82,11 @@ class _Url:
         connect = partial(Pipe, command, mode="rb", bufsize=_CHUNK)
         with closing(_pieces(self._source, connect, cache, stop)) as pieces:
             head, begun = read_head(pieces)
+            if not head.status:
+                raise ShardFetchError(
+                    f"the server answered without a file for the shard {name} (status other than"
+                    " 200 and 206); look at it with curl -i"
+                )
             if head.status != 206:
                 self._head, have = head, 0
             elif before is None or (head.start, head.total) != (have, before.total):

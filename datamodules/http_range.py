@@ -52,8 +52,9 @@ def curl_command(url: str, head: Head | None, have: int) -> list[str]:
         head: the answer that those bytes came with.
         have: how many are there; 0: none that can be used.
     """
-    # As webdataset asks, with -i.
-    command = ["curl", "--connect-timeout", "30", "--retry", "30", "--retry-delay", "2", "-fsLi"]
+    # As webdataset asks, with -i; the header fields of a proxy's tunnel are not the answer's.
+    command = ["curl", "--connect-timeout", "30", "--retry", "30", "--retry-delay", "2"]
+    command += ["--suppress-connect-headers", "-fsLi"]
     if have and head is not None:
         command += ["--range", f"{have}-", "--header", f"If-Range: {head.validator}"]
     return [*command, url]

@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from sapo_vl.policy import Policy
 from sapo_vl.policy.inputs import PIXELS, pad_left, prompt_positions
-from sapo_vl.rollout.engine import TOLERANCE, compute_dtype
+from sapo_vl.rollout.engine import TOLERANCE, compute_dtype, tolerance_of
 from sapo_vl.types import PromptBatch, PromptInputs, Sampling
 
 
@@ -27,7 +27,7 @@ class ParityCheck(L.Callback):
         prompts: how many prompts to look at; the ones with most media tokens are taken.
         max_new_tokens: length of the sampled responses.
         temperature: of the sampled responses.
-        tolerance: largest |difference of log-probs|; by default that of the dtype computed in.
+        tolerance: largest |difference of log-probs|; by default that of the dtypes computed in.
         fall_back: where scoring with a shared prefix is what disagrees, go on without it, with a
             warning, rather than stop.
 
@@ -86,12 +86,16 @@ class ParityCheck(L.Callback):
             policy.share_prefix = False
             figures = self._compare(pl_module, part)
         pl_module.log_dict(figures)
-        lines = ", ".join(f"{name} {value:.1e}" for name, value in figures.items())
-        rank_zero_info(f"parity check on {len(part)} prompts: {lines} (tolerance {tolerance:.0e})")
+        limits = {
+            "parity/sampler_scorer": self.tolerance or tolerance_of(pl_module.rollout, policy),
+            "parity/shared_plain": tolerance,
+        }
+        lines = ", ".join(f"{n} {v:.1e} (tolerance {limits[n]:.0e})" for n, v in figures.items())
+        rank_zero_info(f"parity check on {len(part)} prompts: {lines}")
         # `not <=` also catches NaN.
-        wrong = {name: v for name, v in figures.items() if not v <= tolerance}
+        wrong = {name: v for name, v in figures.items() if not v <= limits[name]}
         if wrong:
-            raise RuntimeError(_explain(wrong, tolerance, policy))
+            raise RuntimeError(_explain(wrong, limits, policy))
 
     def _part(self, batch: PromptBatch) -> PromptBatch:
         media = [int((x.mm_token_type_ids_S > 0).sum()) for x in batch.inputs]
@@ -160,7 +164,8 @@ def _check_positions(policy: Policy, inputs: tuple[PromptInputs, ...]) -> None:
             )
 
 
-def _explain(wrong: dict[str, float], tolerance: float, policy: Policy) -> str:
+def _explain(wrong: dict[str, float], limits: dict[str, float], policy: Policy) -> str:
+    tolerance = max(limits[name] for name in wrong)
     lines = [f"parity check failed (tolerance {tolerance:.1e}, in {compute_dtype(policy)}):"]
     if "parity/sampler_scorer" in wrong:
         lines.append(

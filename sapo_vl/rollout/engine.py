@@ -40,3 +40,13 @@ def compute_dtype(policy: Policy) -> str:
     if torch.is_autocast_enabled(device):
         return str(torch.get_autocast_dtype(device)).removeprefix("torch.")
     return str(policy.model.lm_head.weight.dtype).removeprefix("torch.")
+
+
+def tolerance_of(engine: Any, policy: Policy) -> float:
+    """Largest difference of log-probs that rounding explains, between an engine and the policy.
+
+    An engine that computes elsewhere says so itself (``VLLMEngine.rounding``), once it is ready.
+    """
+    if hasattr(engine, "rounding"):
+        return float(engine.rounding(policy))
+    return TOLERANCE[compute_dtype(policy)]

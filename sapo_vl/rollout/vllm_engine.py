@@ -49,7 +49,8 @@ class VLLMEngine:
         seconds: longest wait for one answer.
         verify_every: compare the server's log-probs with the policy's after every so many
             hand-overs; 0: after the first alone.
-        tolerance: largest |difference of log-probs| in that; by default that of the dtype.
+        tolerance: largest |difference of log-probs| in that and in the parity check; by default
+            that of the coarser dtype.
 
     Raises:
         ValueError: no url or not an http address, or a number out of range.
@@ -167,9 +168,15 @@ class VLLMEngine:
                 dtype=getattr(torch, self.served.dtype),
             )
             answer = self._client.post("/inference/v1/generate", body)
-            return read_answer(answer, body, self._weights)
+            drawn = read_answer(answer, body, self._weights)
+            return drawn * (sampling.group_size // len(drawn))
         except (VLLMError, ValueError) as error:
             raise VLLMError(f"prompt {key}: {error}") from error
+
+    def rounding(self, policy: Policy) -> float:
+        """Largest difference of log-probs that the dtypes of server and policy explain."""
+        assert self.served is not None
+        return self.tolerance or max(TOLERANCE[compute_dtype(policy)], TOLERANCE[self.served.dtype])
 
     def _has_to_verify(self) -> bool:
         every = self.verify_every
@@ -184,9 +191,8 @@ class VLLMEngine:
                 strategy, policy.device, lambda: self(policy, batch, PROBE, (0, 0))
             )
             found = max(largest_gaps(policy, batch, drawn, PROBE.temperature))
-            own = compute_dtype(policy)
+            tolerance = self.rounding(policy)
         gap = largest_of_ranks(strategy, policy.device, found)
-        tolerance = self.tolerance or max(TOLERANCE[own], TOLERANCE[self.served.dtype])
         if not gap <= tolerance:  # also catches NaN
             raise VLLMError(
                 f"{self._client.url}: log-probs of a fixed prompt differ from the policy's by "

@@ -39,6 +39,8 @@ def generate_body(
 ) -> dict[str, Any]:
     """The JSON of one prompt's request, ``sampling.group_size`` responses to it.
 
+    Without a temperature all would be the same: one is asked for, since vLLM refuses more.
+
     Args:
         inputs: the prompt, placeholders expanded.
         sampling: how responses are drawn.
@@ -54,7 +56,7 @@ def generate_body(
     body: dict[str, Any] = {
         "token_ids": inputs.input_ids_S.tolist(),
         "sampling_params": {
-            "n": sampling.group_size,
+            "n": sampling.group_size if sampling.temperature else 1,
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
             "top_k": sampling.top_k,

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.distributed.fsdp import FSDPModule
 from torch.distributed.tensor import DTensor
 
 from sapo_vl.policy import Policy
@@ -80,6 +81,8 @@ def _with_adapters(parameter: nn.Parameter, adapters: list[Any]) -> Tensor:
 
 def fingerprint(policy: Policy) -> tuple[int, ...]:
     """A number for each trainable weight, of this rank's share of it, that changes with it."""
+    if isinstance(policy, FSDPModule):
+        policy.reshard()  # without a backward pass FSDP2 leaves the last weights it used whole
     return tuple(
         _sum_of_bits(_own_share(parameter))
         for parameter in policy.model.parameters()

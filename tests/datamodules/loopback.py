@@ -33,6 +33,13 @@ class Server(http.server.BaseHTTPRequestHandler):
             with self.server.lock:
                 self.server.now -= 1
 
+    def do_CONNECT(self):
+        """A proxy's tunnel, to this server itself."""
+        self.send_response(200, "Connection established")
+        self.end_headers()
+        self.handle_one_request()
+        self.close_connection = True
+
     def answer(self):
         self.asked.append(self.path)
         name = self.path.lstrip("/").partition("?")[0]
@@ -48,6 +55,8 @@ class Server(http.server.BaseHTTPRequestHandler):
             field, version = self.versions.pop(0)
             if version == self.headers.get("If-Range", ""):
                 status, start = 206, int(self.headers["Range"][len("bytes=") : -1])
+        if "empty" in name:
+            status = 204
         self.send_response(status)
         if "ranged" in name:
             self.send_header(field, version)

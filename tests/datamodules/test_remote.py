@@ -80,6 +80,21 @@ class TestOneBehaviour:
             path.read_text() for path in Path(cache.folder).rglob("source.txt")
         )
 
+    def test_an_answer_without_a_file_is_refused(self, server, cache):
+        Path(shards(server.folder, 2)[0]).rename(server.folder / "empty.tar")
+        with pytest.raises(ShardFetchError, match="answered without a file"):
+            expand_shards(f"{server.url}/empty.tar", cache)
+        assert leftovers(cache) == []
+
+    def test_a_proxys_tunnel_is_not_part_of_the_shard(self, server, cache, tmp_path, monkeypatch):
+        """As for every https address behind a proxy."""
+        [local] = shards(server.folder, 2)
+        (tmp_path / ".curlrc").write_text(f'proxy = "{server.url}"\nproxytunnel\n')
+        monkeypatch.setenv("CURL_HOME", str(tmp_path))
+        monkeypatch.setenv("no_proxy", "")
+        expected = contents([local])
+        assert contents(expand_shards(f"{server.url}/a-000000.tar", cache)) == expected
+
     def test_other_packers_work_too(self, cache, tmp_path):
         (path,) = shards(tmp_path, 2)
         packed = tmp_path / "b.tar.xz"

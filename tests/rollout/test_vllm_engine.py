@@ -10,13 +10,20 @@ import pytest
 import torch
 from lightning.pytorch.strategies import SingleDeviceStrategy
 from models import mixed_prompts, prompt_batch
-from project import Project
+from project import Project, trainer
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.tensor import DTensor
+from torch.testing._internal.distributed.fake_pg import FakeStore
 from vllm_fit import EQUAL, check, fit
 from vllm_stub import DISABLED, Stub, serving_stub
 
+from sapo_vl.callbacks import ParityCheck
 from sapo_vl.policy import AdapterConfig, Policy, PolicyConfig
-from sapo_vl.rollout import VLLMEngine
+from sapo_vl.rollout import Sampler, VLLMEngine
+from sapo_vl.rollout.engine import TOLERANCE
 from sapo_vl.rollout.vllm_client import VLLMClient, VLLMError
+from sapo_vl.rollout.vllm_weights import fingerprint
+from sapo_vl.strategies.fsdp2 import _split
 from sapo_vl.types import PromptBatch, Rollout, Sampling
 
 FAMILY = "qwen3_vl"
@@ -85,7 +92,7 @@ def test_a_rollout_holds_what_the_server_drew(
     stub: Stub, load_policy: Load, strategy: Any, tmp_path: Path
 ) -> None:
     policy = load_policy(FAMILY)
-    policy.eos_ids = stub.policy.eos_ids = (*policy.eos_ids, *range(20, 60))  # so that some end
+    policy.eos_ids = (*policy.eos_ids, *range(20, 60))  # so that some end
     batch = batch_of(policy)
     drawn = draw(engine_of(stub, tmp_path), policy, strategy, batch)
 
@@ -129,6 +136,36 @@ def test_what_is_asked(stub: Stub, policy: Policy, strategy: Any, tmp_path: Path
         assert policy.model.config.image_token_id in never
         assert ("features" in body) == bool(inputs.media)
     assert len({body["sampling_params"]["seed"] for body in stub.bodies}) == 5  # and the probe's
+
+
+def test_greedy_responses_are_asked_for_once(
+    stub: Stub, policy: Policy, strategy: Any, tmp_path: Path
+) -> None:
+    """As where ``samples_per_task`` gives a task several samples; vLLM refuses n above 1."""
+    batch, greedy = batch_of(policy), Sampling(group_size=3, temperature=0, max_new_tokens=6)
+    engine = engine_of(stub, tmp_path)
+    with engine.ready(policy, strategy):
+        drawn = engine(policy, batch, greedy, (0, 0))
+    wanted = Sampler()(policy, batch, greedy, (0, 0))
+    assert drawn.texts == wanted.texts
+    assert torch.equal(drawn.response_ids_BT, wanted.response_ids_BT)
+
+
+def test_weights_split_by_fsdp2_are_known_again_after_a_forward_pass(load_policy: Load) -> None:
+    policy = load_policy(FAMILY)
+    # One of two ranks; what it gathers is not the other's, which does not matter here.
+    torch.distributed.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        mesh = init_device_mesh("cpu", (2,))
+        _split(policy, mesh, "32-true")
+        before = fingerprint(policy)
+        inputs, ids = batch_of(policy).inputs[:1], torch.tensor([[40, 41]])
+        with torch.no_grad():
+            policy.score(inputs, torch.tensor([0]), ids, torch.ones_like(ids).bool(), 1.0)
+        assert any(not isinstance(p, DTensor) for p in policy.parameters())  # the root is whole
+        assert fingerprint(policy) == before
+    finally:
+        torch.distributed.destroy_process_group()
 
 
 def test_the_same_pixels_have_the_same_name(
@@ -356,6 +393,28 @@ def test_quantized_weights_are_refused(
     object.__setattr__(policy.config, "quantize", "nf4")
     with pytest.raises(ValueError, match="quantize: nf4"):
         engine_of(stub, tmp_path).ready(policy, strategy)
+
+
+def test_the_parity_check_allows_for_the_servers_rounding(project: Project, tmp_path: Path) -> None:
+    """A trainer in float32 with a server in bfloat16, which VLLMEngine's own check lets pass."""
+    seen: dict[str, float] = {}
+
+    class Watch(ParityCheck):
+        def _compare(self, module: Any, part: PromptBatch) -> dict[str, float]:
+            seen.update(super()._compare(module, part))
+            return seen
+
+    with serving_stub(Path(project.model)) as stub:
+        stub.described["dtype"] = "bfloat16"
+        module = project.sapo(rollout=engine_of(stub, tmp_path / "weights"))
+        trainer(tmp_path, callbacks=[Watch()], max_steps=2).fit(module, project.data())
+        assert seen["parity/sampler_scorer"] > TOLERANCE["float32"]
+
+        engine = engine_of(stub, tmp_path / "weights", tolerance=1e-9)
+        engine.handed_over = 1  # its own check is over
+        module = project.sapo(rollout=engine)
+        with pytest.raises(RuntimeError, match=r"tolerance 1\.0e-09, in float32"):
+            trainer(tmp_path, callbacks=[Watch()]).fit(module, project.data())
 
 
 @pytest.mark.slow

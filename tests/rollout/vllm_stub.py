@@ -76,6 +76,8 @@ class Stub:
                 return self._call_workers(body["method"], body["args"])
             if path == "/inference/v1/generate":
                 self.bodies.append(body)
+                if not body["sampling_params"]["temperature"] and body["sampling_params"]["n"] > 1:
+                    return 400, {"error": {"message": "n must be 1 when using greedy sampling"}}
                 return 200, self._generate(body) | self.change
             if path == "/update_weight_version":
                 self.weights = body["new_version"]
@@ -96,6 +98,7 @@ class Stub:
 
     def _generate(self, body: dict[str, Any]) -> dict[str, Any]:
         asked = body["sampling_params"]
+        self.policy.eos_ids = tuple(asked["stop_token_ids"])
         sampling = Sampling(
             group_size=asked["n"],
             temperature=asked["temperature"],
