@@ -62,7 +62,7 @@ def _gate(metrics: Metrics) -> Iterator[Check]:
         yield Check(fine=False, title="Gate", text=text)
         return
     held = _values(metrics, "gate/under_half_share")
-    if held:
+    if held and _values(metrics, "gate/tau_pos"):  # a hard clip holds some tokens by design
         text = (
             f"At most {short(max(held), '%')} of an iteration's tokens had a weight under one half"
             f"; {short(_mean(held), '%')} on average."

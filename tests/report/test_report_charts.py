@@ -110,6 +110,16 @@ def test_checks_speak_up() -> None:
     assert checks["Answers cut off"].fine
 
 
+def test_a_hard_clip_is_not_held_to_the_soft_gates_share() -> None:
+    clipped = {
+        "gate/abs_log_ratio_max": Series(steps=(0,), values=(0.5,)),
+        "gate/under_half_share": Series(steps=(0,), values=(0.3,)),
+    }
+    assert "Gate" not in {check.title for check in run_checks(clipped)}
+    soft = clipped | {"gate/tau_pos": Series(steps=(0,), values=(1.0,))}
+    assert not {check.title: check for check in run_checks(soft)}["Gate"].fine
+
+
 def test_standard_errors_and_counts_are_no_curves_of_their_own() -> None:
     names = ["eval/all/avg4", "eval/t/avg4", "eval/t_n/avg4", "eval/t/run_n"]
     names += ["eval/all/avg4_n", "eval/all/avg4_stderr", "eval/t/avg4_n", "eval/t/avg4_stderr"]
