@@ -39,9 +39,11 @@ class BestCheckpoint(L.Callback):
         self.iteration = 0
 
     @override
-    def on_fit_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        path = self._path(trainer)  # asks the other ranks
         if trainer.is_global_zero:
-            finish_swap(self._path(trainer))
+            finish_swap(path)  # before a checkpoint is loaded, which may be this one
+        trainer.strategy.barrier("best: swapped")
 
     @override
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

@@ -112,7 +112,7 @@ def test_a_kill_at_any_step_leaves_a_whole_best(
     disk.append(Steps(10**6))
     again = BestCheckpoint("eval/all/greedy")
     again.best = 0.25
-    again.on_fit_start(trainer(tmp_path, 0.0, save, disk[-1]), None)
+    again.setup(trainer(tmp_path, 0.0, save, disk[-1]), None, "fit")
     assert read(path) in {0.25, 0.5}
     again.on_validation_end(trainer(tmp_path, 0.75, save, disk[-1]), None)
     assert read(path) == 0.75

@@ -83,6 +83,12 @@ def fit(
                     *("RewardMonitor", "GateMonitor", "ThroughputMonitor"),
                     *("SkipLog", "SampleLog", "StopFile", "IterationCheckpoint"),
                 )
+            ]
+            + [
+                {
+                    "class_path": "sapo_vl.callbacks.BestCheckpoint",
+                    "init_args": {"monitor": "eval/all/avg2"},
+                }
             ],
         },
     }
@@ -122,4 +128,5 @@ def test_two_ranks_equal_one_process(project: Project, tmp_path: Path) -> None:
             if first.get(name):
                 torch.testing.assert_close(float(second[name]), float(first[name]))
     assert any(row.get("eval/all/avg2_n") == "11.0" for row in rows_two)
+    assert (tmp_path / "two/checkpoints/best.ckpt").is_file()
     assert float(rows_one[-1][SKIPPED] or rows_one[-2][SKIPPED]) > 0
