@@ -46,4 +46,7 @@ for size in "${SIZES[@]}"; do
       --trainer.default_root_dir "$folder/test/$stage"
   done
 done
-"$PYTHON" scripts/compare.py $RUN/*/sapo --out $RUN/compare
+mapfile -t runs < <(printf '%s\n' $RUN/*/sapo | sort -V)  # by size
+if [ ${#runs[@]} -gt 1 ]; then
+  "$PYTHON" scripts/compare.py "${runs[@]}" --out $RUN/compare
+fi
