@@ -257,7 +257,7 @@ _CHECKS: dict[str, _Check] = {
         "image_mcq:PuzzleVQA",
         None,
         _puzzle,
-        note="the kit reads 'Answer: X', our rule the last box",
+        note="the kit reads 'Answer: X', the authors' rule the last letter",
     ),
     "MMMU_DEV_VAL": _Check(
         "image_mcq:MMMUDataset",
