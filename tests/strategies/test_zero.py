@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -214,6 +215,15 @@ def test_gradient_checkpointing_and_offload_change_nothing(
     offloaded = [replace(alone, name=f"offload{s}", stage=s, offload=True) for s in (1, 2, 3)]
     for result in launch([checkpointed, *offloaded], tmp_path).values():
         assert_equal(result, wanted)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("g++") or not shutil.which("ninja"), reason="no compiler")
+def test_adamw_steps_alike_where_states_are_offloaded(project: Project, tmp_path: Path) -> None:
+    """Under offload it becomes DeepSpeed's own for CPUs, which is compiled at its first use."""
+    adam = Case("zero2", project.model, optimizer="AdamW", lr=1e-3, stage=2)
+    got = launch([adam, replace(adam, name="offload2", offload=True)], tmp_path)
+    assert apart(got["offload2"], got["zero2"]) < 2e-6
 
 
 @pytest.mark.slow
