@@ -58,11 +58,12 @@ def main(arguments: list[str] | None = None) -> None:
 
 def tasks(args: argparse.Namespace) -> list[Task]:
     """The cases to measure, each with its sections; the grid has updates alone."""
+    sections = ("update",) if args.updates else SECTIONS
     if args.case:
-        return [(Case(prompt=p, response=c, group=g), SECTIONS) for p, c, g in args.case]
-    chosen: list[Task] = [(DEFAULT, SECTIONS)]
+        return [(Case(prompt=p, response=c, group=g), sections) for p, c, g in args.case]
+    chosen: list[Task] = [(DEFAULT, sections)]
     if not args.quick:
-        chosen.append((LARGE, SECTIONS))
+        chosen.append((LARGE, sections))
     if args.grid:
         chosen += [(case, ("update",)) for case in grid()]
     return chosen
@@ -101,6 +102,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="default case, 3 repetitions")
     parser.add_argument("--grid", action="store_true", help="also updates over P, C and G")
     parser.add_argument("--case", type=int, nargs=3, action="append", metavar=("P", "C", "G"))
+    parser.add_argument("--updates", action="store_true", help="updates alone")
     parser.add_argument("--repetitions", type=int, help="5, or 3 with --quick")
     parser.add_argument("--vocabulary", type=int, default=32_000, help="151936 is Qwen's")
     parser.add_argument("--family", default="qwen2_5_vl", choices=("qwen2_5_vl", "qwen3_vl"))

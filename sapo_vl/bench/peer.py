@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Iterator
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,10 @@ DIFFERENCES = (
     "TRL runs the processor twice per response (for generation and for training).",
     "TRL shuffles the responses of a generation over its updates; we keep a group together.",
     "gradient_checkpointing is off on both sides (TRL's default is on, which is slower).",
+    "Where logits of a whole group would exceed 2 GiB, TRL takes the group in several passes and "
+    "accumulates their gradients; ours takes it in one.",
 )
+LOGITS_LIMIT = 2 * 2**30  # bytes; an update of TRL's holds several tensors of this size at once
 
 
 class PeerError(Exception):
@@ -53,7 +57,8 @@ class Peer:
             ) from error
         self.model: Any = self.trainer.model
         # Set by its training loop, which an update alone does not enter.
-        self.trainer.current_gradient_accumulation_steps = 1
+        self.passes = case.group // self.trainer.args.per_device_train_batch_size
+        self.trainer.current_gradient_accumulation_steps = self.passes
         self.rows = [self.trainer.train_dataset[0]] * case.group
         self.inputs: dict[str, Any] = {}  # what TRL prepared for an update; see prepare
 
@@ -86,12 +91,21 @@ class Peer:
         return logps
 
     def update(self) -> None:
-        """TRL's training_step on the prepared group; gradients are dropped again."""
-        # TRL generates at step 0 of each round and takes later steps from this buffer.
-        self.trainer._step = 1
-        self.trainer._buffered_inputs = [self.inputs] * PROMPTS_PER_ITERATION
-        self.trainer.training_step(self.model, {}, None)
+        """TRL's training_step on every pass of the prepared group; gradients are dropped again."""
+        self.accumulate()
         self.model.zero_grad(set_to_none=True)
+
+    def accumulate(self) -> None:
+        """Leave the gradient of the prepared group in the model."""
+        from trl.trainer import utils
+
+        group = utils.split_pixel_values_by_grid(self.inputs)
+        parts = map(utils.unsplit_pixel_values_by_grid, utils.split_tensor_dict(group, self.passes))
+        # TRL generates at step 0 of each round and takes later steps from this buffer.
+        self.trainer._step = self.passes
+        self.trainer._buffered_inputs = list(parts) * PROMPTS_PER_ITERATION
+        for _ in range(self.passes):
+            self.trainer.training_step(self.model, {}, None)
 
     def generation_inputs(self) -> tuple[Any, ...]:
         """What TRL's generation takes for a group: token ids, images, pixels, group size."""
@@ -118,6 +132,16 @@ class Peer:
         return float(clock.ended - clock.started)
 
 
+def rows_of_pass(case: Case, vocabulary: int) -> int:
+    """Responses that TRL takes at once: the largest divisor of G whose logits stay in the limit."""
+    row = (case.prompt + case.response) * vocabulary * 4  # float32
+    return max((n for n in _divisors(case.group) if n * row <= LOGITS_LIMIT), default=1)
+
+
+def _divisors(number: int) -> Iterator[int]:
+    return (n for n in range(1, number + 1) if number % n == 0)
+
+
 def _make_trainer(
     spec: ModelSpec, folder: Path, case: Case, prompts: list[Prompt], workspace: Path
 ) -> Any:
@@ -127,16 +151,18 @@ def _make_trainer(
 
     logging.getLogger("trl").setLevel(logging.ERROR)
     transformers.utils.logging.set_verbosity_error()
+    rows = rows_of_pass(case, spec.vocabulary)
+    passes = case.group // rows
     arguments = GRPOConfig(
         output_dir=str(workspace),
         model_init_kwargs={"dtype": spec.dtype},
         use_cpu=True,
         bf16=False,
         gradient_checkpointing=False,
-        per_device_train_batch_size=case.group,
+        per_device_train_batch_size=rows,
         num_generations=case.group,
-        steps_per_generation=PROMPTS_PER_ITERATION,
-        gradient_accumulation_steps=1,
+        steps_per_generation=PROMPTS_PER_ITERATION * passes,
+        gradient_accumulation_steps=passes,
         max_steps=PROMPTS_PER_ITERATION,
         max_completion_length=case.response,
         generation_kwargs={"min_new_tokens": case.response},

@@ -26,6 +26,7 @@ class CaseResult:
 
     case: Case
     peer_missing: str | None = None  # why TRL has no figures here
+    peer_passes: int | None = None  # forward passes in which TRL takes a group
     logp_difference: dict[str, float] = field(default_factory=dict)
     computed: dict[str, dict[str, int]] = field(default_factory=dict)
     stats: dict[str, dict[str, Stats]] = field(default_factory=dict)
@@ -85,6 +86,7 @@ class CaseResult:
             "name": self.case.name,
             **self.case.to_json(),
             "peer_missing": self.peer_missing,
+            "peer_passes": self.peer_passes,
             "logp_difference": self.logp_difference,
             "computed": self.computed,
             **sections,

@@ -52,11 +52,13 @@ def run_case(
     peer: Peer | None = None
     try:
         peer = Peer(spec, folder, case, prompts, workspace)
+        result.peer_passes = peer.passes
         ids_BT = peer.prepare()
         _compare(result, spec, ours, peer, ids_BT)
         _count(result, "trl", peer.model, peer.update)
     except Exception as error:  # whatever the peer does, our own figures are still wanted
         peer, ids_BT = None, ours.rollout()
+        result.peer_passes = None
         result.peer_missing = str(error) or type(error).__name__
         log.warning("%s: no figures of TRL: %s", case.name, result.peer_missing)
     for mode in MODES:
