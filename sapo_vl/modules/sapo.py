@@ -214,7 +214,7 @@ class SAPOModule(PolicyModule):
         """One optimizer step on the responses to ``prompts``."""
         optimizer: Any = self.optimizers()
         optimizer.zero_grad()
-        rows, denominator = self._rows_to_score(advantage_PG, prompts)
+        rows, denominator = self._rows_to_score(scorer.rollout, advantage_PG, prompts)
         advantage_B = advantage_PG.flatten()
         passes = scorer.passes(rows)
         loss = 0.0
@@ -249,16 +249,18 @@ class SAPOModule(PolicyModule):
             gate_NT=gate_BT[rows],
         )
 
-    def _rows_to_score(self, advantage_PG: Tensor, prompts: list[int]) -> tuple[Tensor, Tensor]:
-        """Rows whose gradient is not zero, and the sequences of this update, uniform groups too.
+    def _rows_to_score(
+        self, rollout: Rollout, advantage_PG: Tensor, prompts: list[int]
+    ) -> tuple[Tensor, Tensor]:
+        """Rows whose gradient is not zero, and the units of this update, uniform groups' too.
 
         A group whose rewards are all equal has no gradient: it is not scored, but it still counts
         in the mean over groups. One group always stays, since every rank has to run a backward
-        pass. The count is the mean over ranks: data-parallel strategies average gradients.
+        pass. The units are the mean over ranks: data-parallel strategies average gradients.
         """
         g = advantage_PG.shape[1]
-        count = torch.tensor(len(prompts) * g, dtype=torch.float32, device=self.device)
-        denominator = self.trainer.strategy.reduce(count, reduce_op="mean")
+        units = self.objective.units(rollout.mask_BT[rows_of(prompts, g)])
+        denominator = self.trainer.strategy.reduce(units, reduce_op="mean")
         carrying = informative_groups(advantage_PG).tolist()
         kept = [p for p in prompts if carrying[p]] or prompts[:1]
         return rows_of(kept, g), denominator

@@ -1,9 +1,9 @@
-"""From log-probs to a gated surrogate: the log-ratio, the gates, and the gradient they give.
+"""From log-probs to a gated surrogate: the log-ratio, a gate's answer, and the gradient it gives.
 
 Every gate turns a ratio r into a surrogate value f(r) and a weight w = f'(r), so that the gradient
 of f(r) with respect to the policy's log-prob is the effective weight w * r (paper eq. 7). Values
 are centred, f(r) - f(1): the gradient is the same, the loss is exactly 0 while every ratio is 1,
-and small drifts keep their digits.
+and small drifts keep their digits. The gates: ``soft_gates.py`` and ``clipping.py``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_LOG_RATIO = 20.0
 
 
 class Gate(NamedTuple):
-    """A gate's answer for every token, without gradient."""
+    """A gate's answer for every token (or every response, [B, 1]), without gradient."""
 
     value_BT: Tensor  # f(r) - f(1)
     weight_BT: Tensor  # w = f'(r), in [0, 1]
@@ -40,32 +40,10 @@ def masked_log_ratio(logp_BT: Tensor, old_logp_BT: Tensor, mask_BT: Tensor) -> T
     return torch.where(mask_BT.bool(), difference_BT, zero).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 
 
-@torch.no_grad()
-def sigmoid_gate(log_ratio_BT: Tensor, tau_B1: Tensor) -> Gate:
-    """SAPO's gate, f(r) = (4/tau) sigmoid(tau (r-1)), centred (paper eq. 6 and 8).
-
-    Shapes: ``log_ratio_BT`` [B, T] within +-20, ``tau_B1`` [B, 1] above 0, of one floating dtype.
-    """
-    half_BT = tau_B1 * torch.expm1(log_ratio_BT) / 2
-    # sech^2 = 4e / (1+e)^2 with e = exp(-2|u|): 1 - tanh^2 would lose all digits in the tail.
-    decay_BT = torch.exp(-2 * half_BT.abs())
-    return Gate(2 / tau_B1 * torch.tanh(half_BT), 4 * decay_BT / (1 + decay_BT).square())
-
-
-@torch.no_grad()
-def clip_gate(
-    log_ratio_BT: Tensor, advantage_B1: Tensor, clip_low: float, clip_high: float
-) -> Gate:
-    """GRPO's hard cut: min(r, 1 + clip_high) if A > 0, else max(r, 1 - clip_low), less 1.
-
-    Shapes: ``log_ratio_BT`` [B, T] within +-20, ``advantage_B1`` [B, 1], of one floating dtype. The
-    weight is 1 inside and on the edge, 0 beyond it (paper, the unified view).
-    """
-    drift_BT = torch.expm1(log_ratio_BT)  # r - 1
-    raised_B1 = advantage_B1 > 0
-    value_BT = torch.where(raised_B1, drift_BT.clamp(max=clip_high), drift_BT.clamp(min=-clip_low))
-    inside_BT = torch.where(raised_B1, drift_BT <= clip_high, drift_BT >= -clip_low)
-    return Gate(value_BT, inside_BT.to(drift_BT.dtype))
+def sequence_log_ratio(log_ratio_BT: Tensor, mask_BT: Tensor) -> Tensor:
+    """Mean of each response's log-ratios, [B, 1]: log s of GSPO (eq. 7 there), with gradient."""
+    length_B1 = mask_BT.bool().sum(dim=1, keepdim=True).clamp(min=1)
+    return log_ratio_BT.sum(dim=1, keepdim=True) / length_B1
 
 
 def gated_surrogate(gate: Gate, log_ratio_BT: Tensor) -> Tensor:
@@ -82,9 +60,10 @@ def gated_surrogate(gate: Gate, log_ratio_BT: Tensor) -> Tensor:
 def gate_stats(gate: Gate, log_ratio_BT: Tensor, mask_BT: Tensor) -> dict[str, Tensor]:
     """The statistics every objective returns: ``log_ratio_BT`` and ``gate_BT``.
 
-    Shapes: all [B, T]; out detached float32, 0 where masked.
+    Shapes: all [B, T], the gate's also [B, 1]; out detached float32 [B, T], 0 where masked.
     """
+    weight_BT = gate.weight_BT.float().expand_as(log_ratio_BT)
     return {
         "log_ratio_BT": log_ratio_BT.detach().float(),
-        "gate_BT": gate.weight_BT.float().masked_fill(~mask_BT.bool(), 0.0),
+        "gate_BT": weight_BT.masked_fill(~mask_BT.bool(), 0.0),
     }

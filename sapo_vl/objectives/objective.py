@@ -30,11 +30,15 @@ class Objective(Protocol):
             old_logp_BT: log-probs of the old policy, float [B, T].
             advantage_B: one advantage per response, float [B].
             mask_BT: true on response tokens, bool (or 0/1) [B, T].
-            denominator: number of responses in the whole update, over all micro-batches and ranks;
-                None: B.
+            denominator: ``units`` of the whole update: their sum over micro-batches, their mean
+                over ranks; None: those of this batch.
             weight_BT: what each token's term counts, float [B, T], without gradient (see
                 ``correction.py``); None: 1.
         """
+        ...
+
+    def units(self, mask_BT: Tensor) -> Tensor:
+        """What these responses add to ``denominator``, a scalar: their number, or their tokens."""
         ...
 
 

@@ -8,21 +8,26 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
+from typing_extensions import override
 
-from sapo_vl.objectives.aggregation import sequence_mean
-from sapo_vl.objectives.gate import gate_stats, gated_surrogate, masked_log_ratio, sigmoid_gate
-from sapo_vl.objectives.objective import check_shapes, weighted
-from sapo_vl.types import LossOutput
+from sapo_vl.objectives.gate import Gate, sequence_log_ratio
+from sapo_vl.objectives.gated import GatedObjective
+from sapo_vl.objectives.soft_gates import SigmoidGate, SoftGate, outward_only
 
 
 @dataclass(frozen=True)
-class SAPO:
+class SAPO(GatedObjective):
     """The paper's soft gate on every token's ratio (eq. 5 and 6), centred.
+
+    With the defaults it is the paper's; the other arguments are what follow-up work proposes.
 
     Args:
         tau_pos: temperature of tokens with a positive advantage; larger is a narrower gate.
         tau_neg: temperature of all others; the paper holds it above ``tau_pos``, because lowering
             one token raises the whole vocabulary.
+        gate: how the weight falls with the distance from r = 1.
+        outward_only: gate only moves away from r = 1, as PPO's clip does, not those back to it.
+        of_sequence: one gate a response, on its sequence ratio as GSPO's, not one a token.
 
     Raises:
         ValueError: a temperature is not a finite number above 0.
@@ -30,8 +35,13 @@ class SAPO:
 
     tau_pos: float = 1.0
     tau_neg: float = 1.05
+    gate: SoftGate = SigmoidGate()  # noqa: RUF009 (frozen)
+    outward_only: bool = False
+    of_sequence: bool = False
 
+    @override
     def __post_init__(self) -> None:
+        super().__post_init__()
         for name, tau in (("tau_pos", self.tau_pos), ("tau_neg", self.tau_neg)):
             if not (tau > 0 and math.isfinite(tau)):
                 raise ValueError(f"SAPO: {name} is {tau}; it must be a finite number above 0")
@@ -42,35 +52,14 @@ class SAPO:
                 stacklevel=3,
             )
 
-    def __call__(
-        self,
-        logp_BT: Tensor,
-        old_logp_BT: Tensor,
-        advantage_B: Tensor,
-        mask_BT: Tensor,
-        *,
-        denominator: float | Tensor | None = None,
-        weight_BT: Tensor | None = None,
-    ) -> LossOutput:
-        """Negated objective of eq. 5: token gate times advantage, sequence mean, mean over B.
+    @override
+    def _judged(self, log_ratio_BT: Tensor, mask_BT: Tensor) -> Tensor:
+        return sequence_log_ratio(log_ratio_BT, mask_BT) if self.of_sequence else log_ratio_BT
 
-        Shapes: ``logp_BT``, ``old_logp_BT`` float [B, T], ``advantage_B`` float [B], ``mask_BT``
-        bool [B, T]; computed in float32 at least. The gradient flows to ``logp_BT`` alone and is
-        eq. 7's, -A w r / (|y_i| denominator). Log-ratios act as clamped to +-20; masked places may
-        hold anything, nan included. ``denominator``: responses in the whole update, None for B.
-        ``weight_BT``: what each token's term counts, float [B, T], None for 1.
-
-        Raises:
-            ValueError: shapes do not fit together, or ``denominator`` is not above 0.
-        """
-        check_shapes(logp_BT, old_logp_BT, advantage_B, mask_BT, weight_BT)
-        log_ratio_BT = masked_log_ratio(logp_BT, old_logp_BT, mask_BT)
-        advantage_B1 = advantage_B.detach().to(log_ratio_BT.dtype).unsqueeze(1)
+    @override
+    def _gate(self, log_ratio_BT: Tensor, advantage_B1: Tensor) -> Gate:
         # Filled in the advantage's dtype: where(A > 0, tau_pos, tau_neg) would round to float32.
         tau_B1 = torch.full_like(advantage_B1, self.tau_neg)
         tau_B1 = tau_B1.masked_fill(advantage_B1 > 0, self.tau_pos)
-
-        gate = sigmoid_gate(log_ratio_BT, tau_B1)
-        token_BT = gated_surrogate(gate, log_ratio_BT) * advantage_B1
-        loss = -sequence_mean(weighted(token_BT, weight_BT, mask_BT), mask_BT, denominator)
-        return LossOutput(loss=loss, stats=gate_stats(gate, log_ratio_BT, mask_BT))
+        gate = self.gate(log_ratio_BT, tau_B1)
+        return outward_only(gate, log_ratio_BT, advantage_B1) if self.outward_only else gate

@@ -17,8 +17,7 @@ from sapo_vl.callbacks import (
     SkipLog,
     ThroughputMonitor,
 )
-from sapo_vl.objectives import TruncatedWeights
-from sapo_vl.objectives.gate import sigmoid_gate
+from sapo_vl.objectives import SigmoidGate, TruncatedWeights
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
 TRAINERS_OWN = {"epoch", "step"}
@@ -56,7 +55,7 @@ def test_every_logged_metric_is_on_the_page_and_every_name_there_is_logged(
 def test_the_tables_weights_are_the_gates(line: str) -> None:
     tau, *weights = (float(re.match(r"[0-9.]+", cell)[0]) for cell in line.strip("| ").split(" | "))
     ratio = torch.tensor([[0.8, 0.9, 1.1, 1.2, 1.5, 2.0, 3.0]], dtype=torch.float64)
-    gate = sigmoid_gate(ratio.log(), torch.tensor([[tau]], dtype=torch.float64))
+    gate = SigmoidGate()(ratio.log(), torch.tensor([[tau]], dtype=torch.float64))
     assert gate.weight_BT[0].tolist() == pytest.approx(weights, abs=6e-4)
-    half = sigmoid_gate(torch.tensor([[math.log1p(1.7627 / tau)]]), torch.tensor([[tau]]))
+    half = SigmoidGate()(torch.tensor([[math.log1p(1.7627 / tau)]]), torch.tensor([[tau]]))
     assert float(half.weight_BT) == pytest.approx(0.5, abs=1e-3)

@@ -11,9 +11,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from sapo_vl.objectives import SAPO, Objective
-from sapo_vl.objectives.aggregation import sequence_mean
-from sapo_vl.objectives.gate import gated_surrogate, masked_log_ratio, sigmoid_gate
+from sapo_vl.objectives import SAPO, Objective, SequenceMean, SigmoidGate
+from sapo_vl.objectives.gate import gated_surrogate, masked_log_ratio
 
 VECTORS = Path(__file__).resolve().parents[2].parent / "shared" / "facts" / "sapo_vectors.json"
 needs_vectors = pytest.mark.skipif(
@@ -130,11 +129,11 @@ def test_weighted_vector_through_the_parts() -> None:
     mask_BT = torch.tensor(case["mask"], dtype=torch.bool)
     log_ratio_BT = masked_log_ratio(logp_BT, old_BT, mask_BT)
     tau_B1 = torch.tensor([[1.0], [1.05]], dtype=torch.float64)
-    gate = sigmoid_gate(log_ratio_BT, tau_B1)
+    gate = SigmoidGate()(log_ratio_BT, tau_B1)
     token_BT = gated_surrogate(gate, log_ratio_BT) * advantage_B1 * weight_BT
-    loss = -sequence_mean(token_BT, mask_BT)
+    loss = -SequenceMean()(token_BT, mask_BT)
     (gradient_BT,) = torch.autograd.grad(loss, logp_BT)
-    offset = sequence_mean(2 / tau_B1 * advantage_B1 * weight_BT, mask_BT)
+    offset = SequenceMean()(2 / tau_B1 * advantage_B1 * weight_BT, mask_BT)
     close(loss - offset, case["seq_mean_token_mean"]["loss"])
     close(gradient_BT, case["seq_mean_token_mean"]["dloss_dlogp"])
 

@@ -2,16 +2,26 @@
 
 from collections import defaultdict
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor
 
-from sapo_vl.objectives import GRPO, GSPO, SAPO
+from sapo_vl.objectives import (
+    CISPO,
+    GRPO,
+    GSPO,
+    SAPO,
+    ConstantMean,
+    Objective,
+    TokenMean,
+)
 
 trl = pytest.importorskip("trl", reason="TRL is not installed (pip install sapo-vl[bench])")
 # What our stand-in was written for; a newer TRL may read more of its trainer than this has.
 KNOWN_VERSION = "1.16"
+TOKENS = 11
 
 
 class Accelerator(SimpleNamespace):
@@ -27,36 +37,41 @@ class Accelerator(SimpleNamespace):
         return tensor
 
 
-def stand_in(loss_type: str, logp_BT: Tensor, weighted: bool) -> SimpleNamespace:
+def stand_in(logp_BT: Tensor, weighted: bool, loss_type: str, **settings: Any) -> SimpleNamespace:
     """The attributes _compute_loss reads, and log-probs that are ours instead of a model's."""
-    return SimpleNamespace(
-        _get_per_token_logps_and_entropies=lambda *_, **__: (
+    attributes: dict[str, Any] = {
+        "_get_per_token_logps_and_entropies": lambda *_, **__: (
             logp_BT,
             torch.zeros_like(logp_BT.detach()),
             None,
         ),
-        args=SimpleNamespace(
+        "args": SimpleNamespace(
             sapo_temperature_pos=1.0,
             sapo_temperature_neg=1.05,
             delta=None,
             use_bias_correction_kl=False,
+            steps_per_generation=1,
         ),
-        loss_type="grpo" if loss_type == "gspo" else loss_type,
-        importance_sampling_level="sequence" if loss_type == "gspo" else "token",
-        epsilon_low=0.2,
-        epsilon_high=0.2,
-        beta=0.0,
-        top_entropy_quantile=1.0,
-        off_policy_mask_threshold=None,
-        use_vllm=weighted,
-        vllm_importance_sampling_correction=weighted,
-        aux_loss_enabled=False,
-        current_gradient_accumulation_steps=1,
-        model=SimpleNamespace(training=True),
-        accelerator=Accelerator(num_processes=1, sync_gradients=True),
-        _entropy_bonus_enabled=False,
-        _metrics={"train": defaultdict(list), "eval": defaultdict(list)},
-    )
+        "importance_sampling_level": "token",
+        "max_completion_length": TOKENS,
+        "get_off_policy_mask": trl.GRPOTrainer.get_off_policy_mask,
+        "epsilon_low": 0.2,
+        "epsilon_high": 0.2,
+        "beta": 0.0,
+        "top_entropy_quantile": 1.0,
+        "off_policy_mask_threshold": None,
+        "use_vllm": weighted,
+        "vllm_importance_sampling_correction": weighted,
+        "aux_loss_enabled": False,
+        "current_gradient_accumulation_steps": 1,
+        "model": SimpleNamespace(training=True),
+        "accelerator": Accelerator(num_processes=1, sync_gradients=True),
+        "_entropy_bonus_enabled": False,
+        "_metrics": {"train": defaultdict(list), "eval": defaultdict(list)},
+    }
+    if loss_type == "gspo":
+        loss_type, settings = "grpo", {"importance_sampling_level": "sequence", **settings}
+    return SimpleNamespace(**{**attributes, "loss_type": loss_type, **settings})
 
 
 def trl_loss_and_gradient(
@@ -66,9 +81,8 @@ def trl_loss_and_gradient(
     advantage_B: Tensor,
     mask_BT: Tensor,
     weight_BT: Tensor | None = None,
+    **settings: Any,
 ) -> tuple[Tensor, Tensor]:
-    from trl import GRPOTrainer
-
     logp_BT = logp_BT.detach().clone().requires_grad_()
     rows = logp_BT.shape[0]
     inputs = {
@@ -79,10 +93,11 @@ def trl_loss_and_gradient(
         "advantages": advantage_B,
         "old_per_token_logps": old_BT,
         "importance_sampling_ratio": weight_BT,
+        "num_items_in_batch": mask_BT.sum(),
     }
-    trainer = stand_in(loss_type, logp_BT, weighted=weight_BT is not None)
+    trainer = stand_in(logp_BT, weight_BT is not None, loss_type, **settings)
     try:
-        loss = GRPOTrainer._compute_loss(trainer, None, inputs)
+        loss = trl.GRPOTrainer._compute_loss(trainer, None, inputs)
     except (AttributeError, KeyError) as error:
         if trl.__version__.startswith(KNOWN_VERSION):
             raise
@@ -100,11 +115,11 @@ def our_loss_and_gradient(objective, logp_BT, old_BT, advantage_B, mask_BT, weig
 
 def random_batch(seed: int, scale: float = 0.6):
     draw = torch.Generator().manual_seed(seed)
-    old_BT = -3 * torch.rand(8, 11, generator=draw)
-    logp_BT = old_BT + scale * torch.randn(8, 11, generator=draw)
+    old_BT = -3 * torch.rand(8, TOKENS, generator=draw)
+    logp_BT = old_BT + scale * torch.randn(8, TOKENS, generator=draw)
     advantage_B = torch.randn(8, generator=draw)
     advantage_B[3] = 0.0
-    mask_BT = torch.arange(11) < torch.randint(1, 12, (8, 1), generator=draw)
+    mask_BT = torch.arange(TOKENS) < torch.randint(1, TOKENS + 1, (8, 1), generator=draw)
     return logp_BT, old_BT, advantage_B, mask_BT
 
 
@@ -137,6 +152,41 @@ def test_gspo_gradient_is_trls_and_the_loss_differs_by_mean_a(seed: int) -> None
     loss, gradient_BT = our_loss_and_gradient(GSPO(0.2, 0.2), *batch)
     torch.testing.assert_close(gradient_BT, trl_gradient_BT, rtol=1e-5, atol=1e-7)
     torch.testing.assert_close(loss, trl_loss + batch[2].mean(), rtol=1e-5, atol=1e-6)
+
+
+OTHERS: dict[str, tuple[Objective, str, dict[str, Any]]] = {
+    "DAPO": (GRPO(0.2, 0.28, aggregation=TokenMean()), "dapo", {"epsilon_high": 0.28}),
+    "Dr. GRPO": (GRPO(aggregation=ConstantMean(TOKENS)), "dr_grpo", {}),
+    "CISPO": (CISPO(most=1.3), "cispo", {"epsilon_high": 1.3}),  # the cap itself there, too
+    "SAPO of sequences": (
+        SAPO(of_sequence=True),
+        "sapo",
+        {"importance_sampling_level": "sequence"},
+    ),
+    "SAPO, masked": (
+        SAPO(off_policy_mask_threshold=0.1),
+        "sapo",
+        {"off_policy_mask_threshold": 0.1},
+    ),
+    "GRPO, masked": (
+        GRPO(off_policy_mask_threshold=0.1),
+        "grpo",
+        {"off_policy_mask_threshold": 0.1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_gradients_of_the_other_settings_are_trls(name: str) -> None:
+    objective, loss_type, settings = OTHERS[name]
+    batch = random_batch(2)
+    _, trl_gradient_BT = trl_loss_and_gradient(loss_type, *batch, **settings)
+    _, gradient_BT = our_loss_and_gradient(objective, *batch)
+    torch.testing.assert_close(gradient_BT, trl_gradient_BT, rtol=1e-5, atol=1e-7)
+    plain = GRPO() if isinstance(objective, GRPO) else SAPO()
+    assert not torch.allclose(
+        gradient_BT, our_loss_and_gradient(plain, *batch)[1], rtol=1e-2, atol=1e-4
+    )
 
 
 @pytest.mark.parametrize(
