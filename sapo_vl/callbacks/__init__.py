@@ -1,7 +1,7 @@
 """Observers of what the modules return: they log, write and check, and never change training.
 
-Two exceptions: ParityCheck may turn the shared prefix off, which changes the speed and no number;
-StopFile may end the fit early.
+Exceptions: ParityCheck may turn the shared prefix off, which changes the speed and no number;
+StopFile may end the fit early; TemperatureSchedule and TemperatureController turn the temperatures.
 """
 
 from sapo_vl.callbacks.best import BestCheckpoint
@@ -14,6 +14,7 @@ from sapo_vl.callbacks.rewards import RewardMonitor
 from sapo_vl.callbacks.samples import SampleLog
 from sapo_vl.callbacks.skips import SkipLog
 from sapo_vl.callbacks.stop import StopFile
+from sapo_vl.callbacks.temperature import TemperatureController, TemperatureSchedule
 from sapo_vl.callbacks.throughput import ThroughputMonitor
 
 __all__ = [
@@ -28,5 +29,7 @@ __all__ = [
     "SampleLog",
     "SkipLog",
     "StopFile",
+    "TemperatureController",
+    "TemperatureSchedule",
     "ThroughputMonitor",
 ]

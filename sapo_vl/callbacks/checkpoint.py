@@ -43,6 +43,12 @@ class IterationCheckpoint(L.Callback):
         self._restored: list[str] = []  # names of what an earlier start of this run has saved
 
     @override
+    def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        # Last, as Lightning places its own: what others keep has to know this iteration, too.
+        # A new list, since the trainer is walking through the old one.
+        trainer.callbacks = sorted(trainer.callbacks, key=lambda callback: callback is self)  # type: ignore[attr-defined]
+
+    @override
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         folder = self._folder(trainer) / "checkpoints"
         there = [folder / name for name in self._restored if (folder / name).exists()]

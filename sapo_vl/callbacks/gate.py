@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 from typing_extensions import override
 
-from sapo_vl.callbacks.means import Mean, log_max, log_means, masked_mean
+from sapo_vl.callbacks.means import Mean, log_max, log_means, masked_mean, quantile
 from sapo_vl.objectives import SAPO
 from sapo_vl.types import IterationOutput, PromptBatch, UpdateOutput
 
 GRPO_CLIP = (0.2, 0.2)  # below, above; on the token ratio
 GSPO_CLIP = (3e-4, 4e-4)  # below, above; on the ratio of the sequence (geometric mean over tokens)
+LOWERED = 0.8  # a ratio below it with a negative advantage: what soft gates are said to let through
 QUANTILES = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 
 
@@ -23,7 +24,8 @@ class GateMonitor(L.Callback):
 
     Over the tokens of all its updates: by sign of the advantage (pos, neg) and side of the ratio
     (up: raised, down: lowered); the share of tokens with w below 1/2; quantiles of |log ratio|
-    (over this rank's tokens, averaged over ranks); the share that GRPO and GSPO would have clipped.
+    (over this rank's tokens, averaged over ranks); the share that GRPO and GSPO would have clipped;
+    how much log ratios differ within a response, which the paper's sequence view needs small (A2).
     ``gate/first_update_error`` is the largest |ratio - 1| in update 0, where every ratio must be 1:
     a self-test. ``policy/kl_old`` estimates KL(old policy || policy).
     """
@@ -44,7 +46,7 @@ class GateMonitor(L.Callback):
                 before = means.get(name, (0.0, 0))
                 means[name] = (before[0] + total, before[1] + count)
         size = torch.cat([u.log_ratio_NT[u.mask_NT].abs() for u in output.updates])
-        means |= {f"gate/abs_log_ratio_{k}": (_quantile(size, q), 1) for k, q in QUANTILES.items()}
+        means |= {f"gate/abs_log_ratio_{k}": (quantile(size, q), 1) for k, q in QUANTILES.items()}
         log_means(trainer, pl_module, means, prog_bar=("gate/weight_mean",))
         first = output.updates[0].log_ratio_NT.abs().max()
         log_max(
@@ -71,6 +73,8 @@ def _update_means(update: UpdateOutput) -> dict[str, Mean]:
         "gate/weight_mean_pos": masked_mean(gate, positive),
         "gate/weight_mean_neg": masked_mean(gate, negative),
         "gate/under_half_share": masked_mean((gate < 0.5).float(), mask),
+        "gate/closed_share": masked_mean((gate == 0).float(), mask),
+        "gate/neg_lowered_share": masked_mean((ratio < LOWERED).float(), negative),
         "gate/ratio_mean": masked_mean(ratio, mask),
         # KL(old policy || policy), the estimator that is never negative.
         "policy/kl_old": masked_mean(update.log_ratio_NT.expm1() - update.log_ratio_NT, mask),
@@ -80,8 +84,11 @@ def _update_means(update: UpdateOutput) -> dict[str, Mean]:
         means[f"gate/effective_{sign}_up"] = masked_mean(gate * ratio, chosen & (ratio > 1))
         means[f"gate/effective_{sign}_down"] = masked_mean(gate * ratio, chosen & (ratio < 1))
     length_N1 = mask.sum(1, keepdim=True).clamp(min=1)
-    sequence_ratio = (update.log_ratio_NT.sum(1, keepdim=True) / length_N1).exp().expand_as(ratio)
-    clipped = _clipped(sequence_ratio, update, GSPO_CLIP)
+    sequence_N1 = update.log_ratio_NT.sum(1, keepdim=True) / length_N1
+    apart_NT = (update.log_ratio_NT - sequence_N1).masked_fill(~mask, 0.0).square()
+    variance_N1 = apart_NT.sum(1, keepdim=True) / length_N1
+    means["gate/sequence_variance"] = masked_mean(variance_N1, mask.any(1, keepdim=True))
+    clipped = _clipped(sequence_N1.exp().expand_as(ratio), update, GSPO_CLIP)
     means["gate/gspo_clipped_share"] = masked_mean(clipped.float(), mask)
     return means
 
@@ -91,9 +98,3 @@ def _clipped(ratio: Tensor, update: UpdateOutput, clip: tuple[float, float]) -> 
     positive = (update.advantage_N > 0)[:, None]
     negative = (update.advantage_N < 0)[:, None]
     return (positive & (ratio > 1 + clip[1])) | (negative & (ratio < 1 - clip[0]))
-
-
-def _quantile(value: Tensor, q: float) -> Tensor:
-    # torch.quantile refuses more than 2**24 elements.
-    rank = min(len(value), int(q * len(value)) + 1)
-    return value.kthvalue(rank).values

@@ -17,6 +17,13 @@ def masked_mean(value: Tensor, mask: Tensor) -> Mean:
     return torch.where(mask, value.double(), 0.0).sum(), mask.sum()
 
 
+def quantile(value: Tensor, q: float) -> Tensor:
+    """The ``q`` quantile of a flat tensor that is not empty, one of its elements."""
+    # torch.quantile refuses more than 2**24 elements.
+    rank = min(len(value), int(q * len(value)) + 1)
+    return value.kthvalue(rank).values
+
+
 def log_means(
     trainer: L.Trainer,
     module: L.LightningModule,

@@ -67,7 +67,8 @@ class SAPOModule(PolicyModule):
         advantage_std: what divides the advantages: the group's standard deviation over G
             ("population") or G - 1 ("sample"), or nothing ("none").
         truncated: what a response cut at max_new_tokens is worth: "judge" asks the verifier, "zero"
-            is 0.
+            is 0; "mask" asks the verifier, and the response counts in its group's mean but has an
+            advantage of 0 itself.
         gradient_clip_norm: largest gradient norm of an update; 0 turns clipping off.
         evaluation: name -> how answers are drawn in validation and test; greedy by default.
         rollout: the engine that draws responses.
@@ -91,7 +92,7 @@ class SAPOModule(PolicyModule):
         spare_prompts: int = 0,
         micro_batch: MicroBatch = MicroBatch(),  # noqa: B008 (frozen)
         advantage_std: Std = "population",
-        truncated: Literal["judge", "zero"] = "judge",
+        truncated: Literal["judge", "zero", "mask"] = "judge",
         gradient_clip_norm: float = 1.0,
         evaluation: dict[str, Sampling] | None = None,
         rollout: RolloutEngine = Sampler(),  # noqa: B008 (frozen)
@@ -149,6 +150,8 @@ class SAPOModule(PolicyModule):
                 batch, lambda part: self._draw(part, iteration, seconds), self.spare_prompts
             )
         advantage_PG = group_advantages(got.reward_PG, std=self.advantage_std)
+        if self.truncated == "mask":
+            advantage_PG = advantage_PG * got.rollout.finished_B.view_as(advantage_PG)
         scorer = RolloutScorer(
             self.policy,
             got.batch,

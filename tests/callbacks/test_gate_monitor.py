@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sapo_vl.callbacks import GateMonitor
-from sapo_vl.callbacks.gate import _quantile
+from sapo_vl.callbacks.means import quantile
 from sapo_vl.objectives import SAPO
 from sapo_vl.types import IterationOutput, PromptBatch, Rollout, UpdateOutput
 
@@ -126,6 +126,6 @@ def test_share_under_half_and_names_that_have_nothing() -> None:
 
 def test_quantile_takes_the_rank() -> None:
     values = torch.arange(100.0)
-    assert float(_quantile(values, 0.5)) == 50
-    assert float(_quantile(values, 0.99)) == 99
-    assert float(_quantile(torch.tensor([3.0]), 0.5)) == 3
+    assert float(quantile(values, 0.5)) == 50
+    assert float(quantile(values, 0.99)) == 99
+    assert float(quantile(torch.tensor([3.0]), 0.5)) == 3

@@ -18,6 +18,7 @@ MODELS = (
     " qwen3_vl_32b qwen3_vl_30b_a3b qwen3_vl_235b_a22b qwen3_5_0_8b qwen3_5_2b qwen3_5_4b"
     " qwen3_5_9b qwen3_5_27b qwen3_5_35b_a3b qwen3_5_122b_a10b qwen3_5_397b_a17b"
 ).split()
+OBJECTIVES = "sapo sapo_sharp sapo_stale grpo dapo dr_grpo gspo cispo".split()
 EVAL = """aime24 aime25 algopuzzlevqa beyondaime chartqa countbench docvqa dynamath emma geometry3k
     gsm8k hmmt25 livecodebench_v6 logicvista logicvista_judge math500 mathverse mathverse_judge
     mathvision mathvision_testmini mathvista mathvista_judge mmmu mmmu_pro puzzlevqa refcoco
@@ -237,6 +238,10 @@ def test_fit_test_and_predict(project: Project, tmp_path: Path) -> None:
         ["base.yaml", "model/qwen3_vl_8b.yaml", "strategy/zero2.yaml", "data/example.yaml"],
         ["base.yaml", "model/qwen3_vl_8b.yaml", "rollout/vllm.yaml", "data/example.yaml"],
         *(["base.yaml", f"model/{name}.yaml", "data/example.yaml"] for name in MODELS),
+        *(
+            ["base.yaml", "model/qwen3_vl_8b.yaml", "data/example.yaml", f"objective/{name}.yaml"]
+            for name in OBJECTIVES
+        ),
     ],
     ids=lambda files: "+".join(files),
 )
@@ -306,6 +311,7 @@ def test_no_config_is_left_out_above() -> None:
         *(f"{name}.yaml" for name in MODELS),
     }
     known |= {"1m.yaml", "3m.yaml", "10m.yaml"}  # read as models by scripts/size_study.sh
+    known |= {f"{name}.yaml" for name in OBJECTIVES}
     known |= {f"zero{kind}.yaml" for kind in ("1", "2", "2_offload", "3", "3_offload")}
     known |= {"trainer.yaml", "greedy.yaml", "instruct.yaml", "thinking.yaml", "sapo_paper.yaml"}
     known |= {f"{name}.yaml" for name in EVAL}

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import jsonargparse
 import pytest
 import yaml
 
 from sapo_vl.cli import main
+from sapo_vl.objectives import (
+    CISPO,
+    GRPO,
+    GSPO,
+    SAPO,
+    ConstantMean,
+    LogRatioGate,
+    Objective,
+    TokenMean,
+)
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -38,3 +50,60 @@ def test_a_class_in_place_of_the_recipes(
     chosen = yaml.safe_load(capsys.readouterr().out)["model"]["init_args"][key]
     assert chosen["class_path"].endswith(argument.rsplit("=")[1].rsplit(".")[-1])
     assert want.items() <= chosen["init_args"].items()
+
+
+def test_a_file_adds_a_callback_as_the_page_shows(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs/training.md").read_text(encoding="utf-8")
+    (snippet,) = [x.split("```")[0] for x in page.split("```yaml\n")[1:] if "Temperature" in x]
+    (tmp_path / "more.yaml").write_text(snippet)
+    files = [f"configs/{name}.yaml" for name in ("base", "model/qwen3_vl_8b", "data/example")]
+    args = [x for name in (*files, str(tmp_path / "more.yaml")) for x in ("--config", name)]
+    with pytest.raises(SystemExit) as stop:
+        main(["fit", *args, "--print_config"])
+    assert not stop.value.code
+    trainer = yaml.safe_load(capsys.readouterr().out)["trainer"]
+    base = yaml.safe_load((ROOT / "configs/base.yaml").read_text())["trainer"]
+    names = [callback["class_path"] for callback in trainer["callbacks"]]
+    assert names == [
+        *(callback["class_path"] for callback in base["callbacks"]),
+        "sapo_vl.callbacks.TemperatureSchedule",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "want", "more"),
+    [
+        ("sapo", SAPO(), {}),
+        ("sapo_sharp", SAPO(10.0, 12.0), {}),
+        (
+            "sapo_stale",
+            SAPO(4.0, 6.0, LogRatioGate(), outward_only=True, off_policy_mask_threshold=0.5),
+            {},
+        ),
+        ("grpo", GRPO(0.2, 0.2), {}),
+        ("dapo", GRPO(0.2, 0.28, aggregation=TokenMean()), {"spare_prompts": 4}),
+        ("dr_grpo", GRPO(aggregation=ConstantMean(2048.0)), {"advantage_std": "none"}),
+        ("gspo", GSPO(3e-4, 4e-4), {}),
+        ("cispo", CISPO(5.0), {}),
+    ],
+)
+def test_a_preset_is_the_objective_it_names(
+    name: str, want: Objective, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On top of base.yaml, whose objective has other arguments."""
+    monkeypatch.chdir(ROOT)
+    parser = jsonargparse.ArgumentParser()
+    parser.add_argument("--objective", type=Objective)
+    files = [ROOT / "configs/base.yaml", ROOT / f"configs/objective/{name}.yaml"]
+    settings: dict[str, Any] = {}
+    given: list[str] = []
+    for file in files:
+        model = yaml.safe_load(file.read_text())["model"]["init_args"]
+        given.append(f"--objective={json.dumps(model.pop('objective'))}")
+        settings |= model
+    built = parser.instantiate_classes(parser.parse_args(given)).objective
+    assert built == want
+    assert more.items() <= settings.items()

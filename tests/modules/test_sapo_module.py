@@ -192,6 +192,18 @@ def test_truncated_responses_can_be_worth_nothing(project: Project, tmp_path: Pa
     assert torch.equal(zeroed.outputs[0].reward_PG.flatten(), reward_B * finished_B)
 
 
+def test_truncated_responses_can_be_masked(project: Project, tmp_path: Path) -> None:
+    """They count in their group's mean and deviation, and give no gradient themselves."""
+    judged = fit(project, tmp_path)[1].outputs[0]
+    masked = fit(project, tmp_path, module=project.sapo(truncated="mask"))[1].outputs[0]
+    finished_B = judged.rollout.finished_B
+    assert torch.equal(masked.reward_PG, judged.reward_PG)
+    advantage_B = judged.advantage_PG.flatten()
+    assert advantage_B[~finished_B].any()
+    assert advantage_B[finished_B].any()
+    assert torch.equal(masked.advantage_PG.flatten(), advantage_B * finished_B)
+
+
 def test_one_update_an_iteration_warns_that_the_gate_is_inert(
     project: Project, tmp_path: Path
 ) -> None:
