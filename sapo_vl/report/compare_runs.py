@@ -11,11 +11,10 @@ from typing import Any
 
 from sapo_vl.evaluation.store import json_text
 from sapo_vl.report.charts import Line, line_chart
-from sapo_vl.report.curves import Chart
 from sapo_vl.report.html import render, write_whole
 from sapo_vl.report.load import load_stage
 from sapo_vl.report.panels import PANELS, Metrics
-from sapo_vl.report.records import Series, Stage
+from sapo_vl.report.records import Chart, Series, Stage
 from sapo_vl.report.scale import short
 from sapo_vl.report.summary import count_parameters
 from sapo_vl.report.tables import markdown_table
@@ -34,6 +33,8 @@ CURVES = (
     "gate/effective_neg_up",
     "gate/effective_neg_down",
     "gate/abs_log_ratio_p99",
+    "gate/closed_share",
+    "gate/neg_lowered_share",
     "rollout/length_mean",
     "policy/grad_norm",
 )

@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-
-from markupsafe import Markup
 
 from sapo_vl.report.charts import Line, line_chart, stacked_chart
+from sapo_vl.report.gate_curve import gate_curve
 from sapo_vl.report.panels import PANELS, Metrics, Panel, eval_panels, task_panels
-from sapo_vl.report.records import Series
+from sapo_vl.report.records import Chart, Series
 from sapo_vl.report.scale import short
 
 GROUPS = ("Learning", "Evaluation while training", "The gate", "Policy", "Cost")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Chart:
-    """A drawn panel: ``legend`` holds (label, classes, last value) per curve."""
-
-    group: str
-    title: str
-    note: str
-    legend: tuple[tuple[str, str, str], ...]
-    svg: Markup
-    synced: bool = True  # its x axis is the stage's steps
-
-
-def draw_panels(metrics: Metrics) -> list[Chart]:
-    """Draw every panel for which ``metrics`` has values, in reading order."""
+def draw_panels(metrics: Metrics, config: str = "") -> list[Chart]:
+    """Draw every panel for which ``metrics`` has values, in reading order, and the run's gate."""
     steps = [step for series in metrics.values() for step in series.steps]
     x_range = (min(steps), max(steps)) if steps else (0.0, 1.0)
     charts = [
@@ -37,7 +22,7 @@ def draw_panels(metrics: Metrics) -> list[Chart]:
         for panel in (*PANELS, *task_panels(metrics), *eval_panels(metrics))
         if (chart := _draw(panel, metrics, x_range)) is not None
     ]
-    if (gate := _gate_curve(metrics)) is not None:
+    if (gate := gate_curve(metrics, config)) is not None:
         charts.append(gate)
     return sorted(charts, key=lambda chart: GROUPS.index(chart.group))
 
@@ -100,35 +85,3 @@ def _stack(panel: Panel, metrics: Metrics) -> list[Line]:
         rest = [max(0.0, whole[x] - sum(table[x] for table in parts.values())) for x in xs]
         lines.append(Line(label=panel.curves[total], xs=xs, ys=rest, style=len(names)))
     return lines if xs else []
-
-
-def _gate_curve(metrics: Metrics) -> Chart | None:
-    """The gate itself over the ratio, with the range this run's tokens reached."""
-    taus = {
-        label: metrics[name].values[-1]
-        for name, label in (("gate/tau_pos", "advantage > 0"), ("gate/tau_neg", "advantage < 0"))
-        if name in metrics and metrics[name].values
-    }
-    if not taus:
-        return None
-    xs = [i / 40 for i in range(161)]
-    lines = [
-        Line(label=f"{label}, τ = {short(tau)}", xs=xs, ys=[_gate(tau, x) for x in xs], style=i)
-        for i, (label, tau) in enumerate(taus.items())
-    ]
-    reach = max(metrics.get("gate/abs_log_ratio_p99", Series()).values, default=None)
-    note = "The weight a token gets by its ratio r = new / old probability"
-    marks: list[float] = []
-    if reach is not None and 0 < reach < math.log(xs[-1]):
-        marks = [math.exp(-reach), math.exp(reach)]
-        note += "; in every iteration 99% of this run's tokens stayed between the dotted lines"
-    title = "SAPO's gate at this run's τ"
-    svg = line_chart(lines, title=title, lo=0, hi=1, marks=marks, x_name="ratio r")
-    legend = tuple((line.label, line.classes, "") for line in lines)
-    return Chart(
-        group="The gate", title=title, note=f"{note}.", legend=legend, svg=svg, synced=False
-    )
-
-
-def _gate(tau: float, ratio: float) -> float:
-    return 1 / math.cosh(min(abs(tau * (ratio - 1) / 2), 300.0)) ** 2

@@ -17,11 +17,11 @@ from markupsafe import Markup
 
 from sapo_vl.report.breakdown import make_breakdowns
 from sapo_vl.report.checks import Check, run_checks
-from sapo_vl.report.curves import Chart, draw_panels
+from sapo_vl.report.curves import draw_panels
 from sapo_vl.report.gallery import evaluation_gallery, training_gallery
 from sapo_vl.report.images import ImageBudget
 from sapo_vl.report.load import load_evaluation, load_stage
-from sapo_vl.report.records import Evaluation, Stage
+from sapo_vl.report.records import Chart, Evaluation, Stage
 from sapo_vl.report.results import make_headline, make_tables
 from sapo_vl.report.scale import DASH
 
@@ -165,7 +165,7 @@ def _clean(value: Any) -> Any:
 
 def _view(stage: Stage) -> StageView:
     groups: dict[str, list[Chart]] = {}
-    for chart in draw_panels(stage.metrics):
+    for chart in draw_panels(stage.metrics, stage.config):
         groups.setdefault(chart.group, []).append(chart)
     return StageView(stage=stage, groups=groups, checks=run_checks(stage.metrics))
 

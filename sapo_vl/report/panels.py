@@ -112,8 +112,14 @@ PANELS = (
     Panel(
         group="The gate",
         title="Tokens held back",
-        note="Share of tokens whose gate weight fell below one half.",
-        curves={"gate/under_half_share": "w < 1/2"},
+        note="Share of tokens whose gate weight fell below one half, and to nothing; what GRPO "
+        "(0.2) and GSPO (3e-4, 4e-4) would have clipped of the same tokens.",
+        curves={
+            "gate/under_half_share": "w < 1/2",
+            "gate/closed_share": "w = 0",
+            "gate/grpo_clipped_share": "GRPO would clip",
+            "gate/gspo_clipped_share": "GSPO would clip",
+        },
         unit="%",
         lo=0,
     ),

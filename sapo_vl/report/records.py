@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Series:
@@ -61,6 +63,18 @@ class Score:
     mean: float
     stderr: float
     n: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Chart:
+    """A drawn panel: ``legend`` holds (label, classes, last value) per curve."""
+
+    group: str
+    title: str
+    note: str
+    legend: tuple[tuple[str, str, str], ...]
+    svg: Markup
+    synced: bool = True  # its x axis is the stage's steps
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
