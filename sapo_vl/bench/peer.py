@@ -99,8 +99,9 @@ class Peer:
         """Leave the gradient of the prepared group in the model."""
         from trl.trainer import utils
 
-        group = utils.split_pixel_values_by_grid(self.inputs)
-        parts = map(utils.unsplit_pixel_values_by_grid, utils.split_tensor_dict(group, self.passes))
+        group: Any = utils.split_pixel_values_by_grid(self.inputs)
+        parts: Any = utils.split_tensor_dict(group, self.passes)
+        parts = map(utils.unsplit_pixel_values_by_grid, parts)
         # TRL generates at step 0 of each round and takes later steps from this buffer.
         self.trainer._step = self.passes
         self.trainer._buffered_inputs = list(parts) * PROMPTS_PER_ITERATION
