@@ -23,8 +23,14 @@ def task(name: str, shards: str) -> dict[str, Any]:
     return {"name": name, "shards": shards, "verifier": {"class_path": "project.CoinVerifier"}}
 
 
+TOKEN_MEAN = {
+    "class_path": "sapo_vl.objectives.GRPO",
+    "init_args": {"aggregation": {"class_path": "sapo_vl.objectives.TokenMean"}},
+}
+
+
 def fit(
-    project: Project, out: Path, text: Path, devices: int
+    project: Project, out: Path, text: Path, devices: int, **settings: Any
 ) -> tuple[dict[str, torch.Tensor], list[Any]]:
     """Run two iterations through the command line; returns the weights and the logged rows."""
     drawn = project.root / "shards"
@@ -45,6 +51,7 @@ def fit(
                 "micro_batch": {"responses": 4},  # one group
                 "gradient_clip_norm": 0.5,
                 "optimizer": {"class_path": "torch.optim.SGD", "init_args": {"lr": 0.1}},
+                **settings,
             },
         },
         "data": {
@@ -107,14 +114,19 @@ def fit(
     return load_file(out / "hf/model.safetensors"), rows
 
 
-def test_two_ranks_equal_one_process(project: Project, tmp_path: Path) -> None:
+def write_questions(folder: Path) -> None:
+    """Shards of questions without images; some are too long."""
     questions = [
         {"key": f"{i:03d}", "question": f"What is {i} and {i + 1}?", "answer": str(2 * i + 1)}
         for i in range(20)
     ]
     for question in questions[::3]:  # left out, on the rank that meets it
         question["question"] *= 100
-    write_shards(questions, tmp_path, "text")
+    write_shards(questions, folder, "text")
+
+
+def test_two_ranks_equal_one_process(project: Project, tmp_path: Path) -> None:
+    write_questions(tmp_path)
     one, rows_one = fit(project, tmp_path / "one", tmp_path, devices=1)
     two, rows_two = fit(project, tmp_path / "two", tmp_path, devices=2)
     start = project.policy().model.state_dict()
@@ -130,3 +142,14 @@ def test_two_ranks_equal_one_process(project: Project, tmp_path: Path) -> None:
     assert any(row.get("eval/all/avg2_n") == "11.0" for row in rows_two)
     assert (tmp_path / "two/checkpoints/best.ckpt").is_file()
     assert float(rows_one[-1][SKIPPED] or rows_one[-2][SKIPPED]) > 0
+
+
+def test_a_mean_over_tokens_is_one_over_the_tokens_of_all_ranks(
+    project: Project, tmp_path: Path
+) -> None:
+    write_questions(tmp_path)
+    one, rows = fit(project, tmp_path / "one", tmp_path, devices=1, objective=TOKEN_MEAN)
+    two, _ = fit(project, tmp_path / "two", tmp_path, devices=2, objective=TOKEN_MEAN)
+    lengths = [float(row["rollout/length_mean"]) for row in rows if row.get("rollout/length_mean")]
+    assert min(lengths) < 6  # some responses ended earlier, so that ranks have unequal tokens
+    assert max(float((one[k] - two[k]).abs().max()) for k in one) < 2e-6

@@ -13,7 +13,8 @@ from project import CoinVerifier, Project, trainer
 
 from sapo_vl.advantage import group_advantages
 from sapo_vl.callbacks import IterationCheckpoint, ParityCheck
-from sapo_vl.modules.batching import MicroBatch
+from sapo_vl.modules.batching import MicroBatch, deal_prompts, rows_of
+from sapo_vl.objectives import GRPO, TokenMean
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.types import IterationOutput, Sampling
 from sapo_vl.verifiers import VerifierPool
@@ -101,6 +102,32 @@ def test_micro_batches_do_not_change_the_step(
     many, _ = fit(project, tmp_path, module=project.sapo(micro_batch=micro_batch))
     assert largest_difference(weights(one), weights(many)) < 2e-6
     assert largest_difference(weights(one), weights(fit_start(project))) > 1e-4
+
+
+def test_a_token_mean_is_over_all_tokens_of_the_update(project: Project, tmp_path: Path) -> None:
+    """Those of every micro-batch, and of uniform groups, which are not scored."""
+    objective = GRPO(aggregation=TokenMean())
+    module = project.sapo(
+        objective=objective,
+        sampling=Sampling(group_size=2, max_new_tokens=40),
+        micro_batch=MicroBatch(responses=2),
+    )
+    _, kept = fit(project, tmp_path, module=module, prompts_per_iteration=8)
+    output = kept.outputs[0]
+    update, mask_BT = output.updates[1], output.rollout.mask_BT  # in the first every term is 0
+    prompts = deal_prompts([p.task for p in output.batch.prompts], 2)[1]
+    tokens = mask_BT[rows_of(prompts, 2)].sum()
+    assert len(update.advantage_N) > 2  # several micro-batches
+    assert update.mask_NT.sum() < tokens  # and a group that is not scored
+    want = objective(
+        update.log_ratio_NT,
+        torch.zeros_like(update.log_ratio_NT),
+        update.advantage_N,
+        update.mask_NT,
+        denominator=float(tokens),
+    )
+    assert abs(update.loss) > 1e-6
+    assert update.loss == pytest.approx(want.loss.item(), rel=1e-4)
 
 
 def fit_start(project: Project) -> Any:
