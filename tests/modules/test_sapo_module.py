@@ -110,14 +110,14 @@ def test_a_token_mean_is_over_all_tokens_of_the_update(project: Project, tmp_pat
     module = project.sapo(
         objective=objective,
         sampling=Sampling(group_size=2, max_new_tokens=40),
-        micro_batch=MicroBatch(responses=2),
+        micro_batch=MicroBatch(responses=1),
     )
     _, kept = fit(project, tmp_path, module=module, prompts_per_iteration=8)
     output = kept.outputs[0]
     update, mask_BT = output.updates[1], output.rollout.mask_BT  # in the first every term is 0
     prompts = deal_prompts([p.task for p in output.batch.prompts], 2)[1]
     tokens = mask_BT[rows_of(prompts, 2)].sum()
-    assert len(update.advantage_N) > 2  # several micro-batches
+    assert len(update.advantage_N) > 1  # several micro-batches
     assert update.mask_NT.sum() < tokens  # and a group that is not scored
     want = objective(
         update.log_ratio_NT,
