@@ -53,21 +53,21 @@ def _updates(cases: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if not cases:
         return
     yield from ("", "## Updates, size by size", "")
-    yield "| P | C | G | ours, seconds | times ours: repeated | plain | TRL | ideal |"
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield "| P | C | G | ours, seconds | times ours: repeated | plain | TRL | its passes | ideal |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     for case in cases:
         ratios = (case["ratios"][f"update_vs_{name}"] for name in ("repeated", "plain", "trl"))
         shown = " | ".join("" if ratio is None else f"{ratio:.2f}" for ratio in ratios)
         yield (
             f"| {case['prompt']} | {case['response']} | {case['group']} "
-            f"| {case['update']['shared']['median']:.3f} | {shown} "
+            f"| {case['update']['shared']['median']:.3f} | {shown} | {case['peer_passes'] or ''} "
             f"| {case['ideal']['ideal_speedup']:.2f} |"
         )
     yield ""
     yield (
         f"Repeated: {LABELS['repeated'].removeprefix('ours, ')}. Plain: "
-        f"{LABELS['plain'].removeprefix('ours, ')}. Ideal: tokens with the prompt repeated over "
-        "tokens needed."
+        f"{LABELS['plain'].removeprefix('ours, ')}. Passes: in how many TRL takes the group. "
+        "Ideal: tokens with the prompt repeated over tokens needed."
     )
 
 

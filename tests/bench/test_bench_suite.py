@@ -99,7 +99,7 @@ def test_updates_alone_are_a_line_each(tmp_path: Path, monkeypatch: pytest.Monke
     times = f"{case['ratios']['update_vs_repeated']:.2f} | {case['ratios']['update_vs_plain']:.2f}"
     assert (
         line
-        == f"| 44 | 5 | 3 | {case['update']['shared']['median']:.3f} | {times} |  | {ideal:.2f} |"
+        == f"| 44 | 5 | 3 | {case['update']['shared']['median']:.3f} | {times} |  |  | {ideal:.2f} |"
     )
 
 
