@@ -106,6 +106,9 @@ def test_weights_by_sign_and_side() -> None:
     assert logged["gate/abs_log_ratio_max"] == pytest.approx(LOG2)  # the masked 3.0 is not seen
     kl = sum(2 * (r - 1 - z) for r, z in ((2.0, LOG2), (0.5, -LOG2))) / 8
     assert logged["policy/kl_old"] == pytest.approx(kl, rel=1e-5)
+    assert logged["gate/neg_lowered_share"] == pytest.approx(1 / 4)  # r = 1/2 of four
+    # Two of four responses hold log ratios of +-log 2; the masked 3.0 is not among them.
+    assert logged["gate/sequence_variance"] == pytest.approx(LOG2**2 / 2, rel=1e-5)
 
 
 def test_what_hard_clipping_would_have_cut() -> None:
@@ -121,6 +124,8 @@ def test_what_hard_clipping_would_have_cut() -> None:
 def test_share_under_half_and_names_that_have_nothing() -> None:
     logged = run([[2.0, 0.0]], [1.0], [[1, 1]])  # r = 7.4: w = 0.007
     assert logged["gate/under_half_share"] == pytest.approx(1 / 4)
+    assert logged["gate/closed_share"] == 0.0
+    assert run([[8.0, 0.0]], [1.0], [[1, 1]])["gate/closed_share"] == pytest.approx(1 / 4)
     assert "gate/weight_mean_neg" not in logged  # no negative advantage anywhere
 
 
