@@ -17,6 +17,7 @@ from typing_extensions import override
 from sapo_vl.evaluation import answers_of, judge
 from sapo_vl.evaluation.judge import Judging
 from sapo_vl.evaluation.scoreboard import Scoreboard
+from sapo_vl.modules.parameter_groups import check_rates, parameter_groups
 from sapo_vl.modules.samples import by_samples, check_samples
 from sapo_vl.policy import Policy, PolicyConfig
 from sapo_vl.policy.lora import base_fingerprint
@@ -58,9 +59,11 @@ class PolicyModule(L.LightningModule):
         seed: int = 0,
         verifier_pool: VerifierPool | None = None,
         samples_per_task: Mapping[str, int] | None = None,
+        learning_rates: Mapping[str, float] | None = None,
     ) -> None:
         super().__init__()
         self.policy_config = policy
+        self.learning_rates = check_rates(learning_rates or {})
         self.strict_loading = policy.lora is None  # else on_load_checkpoint compares the names
         self.evaluation = dict(evaluation or {"greedy": GREEDY})
         self.samples_per_task = check_samples(samples_per_task or {})
@@ -84,8 +87,8 @@ class PolicyModule(L.LightningModule):
 
     @override
     def configure_optimizers(self) -> Any:
-        trainable = [p for p in self.policy.parameters() if p.requires_grad]
-        optimizer = fitting_optimizer(self.trainer.strategy, self.optimizer_factory(trainable))
+        groups = parameter_groups(self.policy, self.learning_rates)
+        optimizer = fitting_optimizer(self.trainer.strategy, self.optimizer_factory(groups))
         scheduler = self.lr_scheduler_factory(optimizer)
         return {
             "optimizer": optimizer,

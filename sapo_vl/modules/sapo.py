@@ -36,6 +36,7 @@ from sapo_vl.modules.scoring import RolloutScorer
 from sapo_vl.modules.trainable import check_training
 from sapo_vl.objectives import SAPO, Correction, Objective
 from sapo_vl.policy import PolicyConfig
+from sapo_vl.policy.config import Part
 from sapo_vl.rollout import RolloutEngine, Sampler
 from sapo_vl.strategies import clip_and_step
 from sapo_vl.types import (
@@ -81,6 +82,8 @@ class SAPOModule(PolicyModule):
             verifiers run in this process.
         samples_per_task: task -> samples of each of its prompts in validation and test, instead of
             the group_size of ``evaluation``.
+        learning_rates: part (vision, merger, language) -> its learning rate, where it is not the
+            optimizer's.
     """
 
     def __init__(
@@ -102,6 +105,7 @@ class SAPOModule(PolicyModule):
         seed: int = 0,
         verifier_pool: VerifierPool | None = None,
         samples_per_task: dict[str, int] | None = None,
+        learning_rates: dict[Part, float] | None = None,
     ) -> None:
         super().__init__(
             policy,
@@ -112,6 +116,7 @@ class SAPOModule(PolicyModule):
             seed,
             verifier_pool,
             samples_per_task,
+            learning_rates,
         )
         check_training(sampling, updates_per_iteration)
         self.automatic_optimization = False

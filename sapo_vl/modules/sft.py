@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from sapo_vl.modules.base import PolicyModule, adamw, constant_lr
 from sapo_vl.policy import PolicyConfig
+from sapo_vl.policy.config import Part
 from sapo_vl.rollout import RolloutEngine, Sampler
 from sapo_vl.types import Prompt, PromptBatch, Sampling
 from sapo_vl.verifiers import VerifierPool
@@ -29,6 +30,8 @@ class SFTModule(PolicyModule):
             verifiers run in this process.
         samples_per_task: task -> samples of each of its prompts in validation and test, instead of
             the group_size of ``evaluation``.
+        learning_rates: part (vision, merger, language) -> its learning rate, where it is not the
+            optimizer's.
     """
 
     def __init__(
@@ -41,6 +44,7 @@ class SFTModule(PolicyModule):
         seed: int = 0,
         verifier_pool: VerifierPool | None = None,
         samples_per_task: dict[str, int] | None = None,
+        learning_rates: dict[Part, float] | None = None,
     ) -> None:
         super().__init__(
             policy,
@@ -51,6 +55,7 @@ class SFTModule(PolicyModule):
             seed,
             verifier_pool,
             samples_per_task,
+            learning_rates,
         )
 
     @override
