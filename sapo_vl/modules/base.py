@@ -20,6 +20,7 @@ from sapo_vl.evaluation.scoreboard import Scoreboard
 from sapo_vl.modules.parameter_groups import check_rates, parameter_groups
 from sapo_vl.modules.samples import by_samples, check_samples
 from sapo_vl.policy import Policy, PolicyConfig
+from sapo_vl.policy.config import Part
 from sapo_vl.policy.lora import base_fingerprint
 from sapo_vl.policy.parts import part_sizes, part_table
 from sapo_vl.rollout import RolloutEngine, Sampler
@@ -59,7 +60,7 @@ class PolicyModule(L.LightningModule):
         seed: int = 0,
         verifier_pool: VerifierPool | None = None,
         samples_per_task: Mapping[str, int] | None = None,
-        learning_rates: Mapping[str, float] | None = None,
+        learning_rates: Mapping[Part, float] | None = None,
     ) -> None:
         super().__init__()
         self.policy_config = policy

@@ -12,7 +12,7 @@ from sapo_vl.policy.config import Part
 from sapo_vl.policy.parts import part_of
 
 
-def check_rates(rates: Mapping[str, float]) -> dict[str, float]:
+def check_rates(rates: Mapping[Part, float]) -> dict[Part, float]:
     """Learning rates by part, as they were given.
 
     Raises:
@@ -30,7 +30,7 @@ def check_rates(rates: Mapping[str, float]) -> dict[str, float]:
     return dict(rates)
 
 
-def parameter_groups(policy: nn.Module, rates: Mapping[str, float]) -> list[Any]:
+def parameter_groups(policy: nn.Module, rates: Mapping[Part, float]) -> list[Any]:
     """The trainable parameters; with ``rates`` as groups, first that of the optimizer's own rate.
 
     Raises:

@@ -267,7 +267,7 @@ class SAPOModule(PolicyModule):
         pass. The units are the mean over ranks: data-parallel strategies average gradients.
         """
         g = advantage_PG.shape[1]
-        units = self.objective.units(rollout.mask_BT[rows_of(prompts, g)])
+        units = self.objective.aggregation.units(rollout.mask_BT[rows_of(prompts, g)])
         denominator = self.trainer.strategy.reduce(units, reduce_op="mean")
         carrying = informative_groups(advantage_PG).tolist()
         kept = [p for p in prompts if carrying[p]] or prompts[:1]

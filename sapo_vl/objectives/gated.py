@@ -60,9 +60,9 @@ class GatedObjective(ABC):
         Shapes: ``logp_BT``, ``old_logp_BT`` float [B, T], ``advantage_B`` float [B], ``mask_BT``
         bool [B, T]; computed in float32 at least. The gradient flows to ``logp_BT`` alone; under
         ``SequenceMean`` it is -A w r / (|y_i| denominator) (eq. 7). Log-ratios act as clamped to
-        +-20; masked places may hold anything, nan included. ``denominator``: ``units`` of the whole
-        update, None for those of this batch. ``weight_BT``: what each token's term counts, float
-        [B, T], None for 1.
+        +-20; masked places may hold anything, nan included. ``denominator``: the aggregation's
+        ``units`` of the whole update, None for those of this batch. ``weight_BT``: what each
+        token's term counts, float [B, T], None for 1.
 
         Raises:
             ValueError: shapes do not fit together, or ``denominator`` is not above 0.
@@ -80,10 +80,6 @@ class GatedObjective(ABC):
         token_BT = (gated_surrogate(gate, judged_BT) * advantage_B1).expand_as(log_ratio_BT)
         loss = -self.aggregation(weighted(token_BT, weight_BT, mask_BT), mask_BT, denominator)
         return LossOutput(loss=loss, stats=gate_stats(gate, log_ratio_BT, mask_BT))
-
-    def units(self, mask_BT: Tensor) -> Tensor:
-        """What these responses add to ``denominator``, a float32 scalar."""
-        return self.aggregation.units(mask_BT)
 
     def _judged(self, log_ratio_BT: Tensor, mask_BT: Tensor) -> Tensor:
         """The log-ratio that the gate judges: each token's own [B, T], or a response's [B, 1]."""

@@ -6,12 +6,18 @@ from typing import Protocol, runtime_checkable
 
 from torch import Tensor
 
+from sapo_vl.objectives.aggregation import Aggregation
 from sapo_vl.types import LossOutput
 
 
 @runtime_checkable
 class Objective(Protocol):
     """A loss over sampled responses: numbers in its constructor, tensors in its call."""
+
+    @property
+    def aggregation(self) -> Aggregation:
+        """How its tokens become a scalar; says what ``denominator`` counts."""
+        ...
 
     def __call__(
         self,
@@ -30,15 +36,11 @@ class Objective(Protocol):
             old_logp_BT: log-probs of the old policy, float [B, T].
             advantage_B: one advantage per response, float [B].
             mask_BT: true on response tokens, bool (or 0/1) [B, T].
-            denominator: ``units`` of the whole update: their sum over micro-batches, their mean
-                over ranks; None: those of this batch.
+            denominator: ``aggregation.units`` of the whole update: their sum over micro-batches,
+                their mean over ranks; None: those of this batch.
             weight_BT: what each token's term counts, float [B, T], without gradient (see
                 ``correction.py``); None: 1.
         """
-        ...
-
-    def units(self, mask_BT: Tensor) -> Tensor:
-        """What these responses add to ``denominator``, a scalar: their number, or their tokens."""
         ...
 
 

@@ -65,8 +65,8 @@ def test_objectives_keep_the_promise(kind) -> None:
     assert isinstance(objective, Objective)
     assert isinstance(objective, GatedObjective)
     mask_BT = torch.tensor([[True, True, False], [True, False, False]])
-    assert objective.units(mask_BT) == (3 if kind is CISPO else 2)
-    assert kind(aggregation=TokenMean()).units(mask_BT) == 3
+    assert objective.aggregation.units(mask_BT) == (3 if kind is CISPO else 2)
+    assert kind(aggregation=TokenMean()).aggregation.units(mask_BT) == 3
     on_policy = objective(torch.zeros(2, 3), torch.zeros(2, 3), torch.tensor([1.0, -1.0]), mask_BT)
     assert on_policy.loss == 0
     assert torch.equal(on_policy.stats["gate_BT"], mask_BT.float())
