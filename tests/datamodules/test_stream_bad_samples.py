@@ -41,8 +41,6 @@ BAD = {
     "undecodable_media": [("bad.json", row()), ("bad.png", header_only(64, 64))],
     "too_long": [("bad.json", row(question="Q?" * 3000)), ("bad.png", png())],
 }
-
-
 GOOD = [
     (f"good{i}.{kind}", row() if kind == "json" else png())
     for i in "12"
