@@ -24,14 +24,12 @@ from typing import Any, Literal
 
 from datamodules.manifest import build_manifest, manifest_of_shard
 from datamodules.partial import Partial, publish
+from datamodules.pass_rates import PassRates
 from datamodules.samples import read_sample
 from datamodules.shard_check import find_shards
 from datamodules.shard_index import ShardIndex
 from datamodules.sources.described import TableSet
 from datamodules.sources.table import Refusal
-
-# A verifier that failed says nothing about the response.
-_UNJUDGED = ("error", "unparsable_reference")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,15 +91,24 @@ def filter_shards(
     paths = [Path(path) for path in find_shards(shards)[0]]
     if out.resolve() in {path.parent.resolve() for path in paths}:
         raise ValueError(f"{out} holds the shards themselves; give another folder to write to")
-    rates = _Rates(answers, rule.sampling)
-    sets: dict[str, list[Path]] = {}
-    for path in paths:
-        sets.setdefault(path.stem.rpartition("-")[0] or path.stem, []).append(path)
+    rates = PassRates(answers, rule.sampling)
     out.mkdir(parents=True, exist_ok=True)
     found = {
         name: _filter_set(name, group, rates, out, rule, max_samples, max_bytes)
-        for name, group in sets.items()
+        for name, group in _by_set(paths).items()
     }
+    return _summary(found, rates)
+
+
+def _by_set(paths: Iterable[Path]) -> dict[str, list[Path]]:
+    """Group shards by the name before their number."""
+    sets: dict[str, list[Path]] = {}
+    for path in paths:
+        sets.setdefault(path.stem.rpartition("-")[0] or path.stem, []).append(path)
+    return sets
+
+
+def _summary(found: Mapping[str, dict[str, Any]], rates: PassRates) -> dict[str, Any]:
     made = [one for one in found.values() if one["samples"]]
     empty = {name: one["dropped"] for name, one in found.items() if not one["samples"]}
     if not made:
@@ -123,7 +130,7 @@ def filter_shards(
 def _filter_set(
     name: str,
     paths: list[Path],
-    rates: _Rates,
+    rates: PassRates,
     out: Path,
     rule: PassFilter,
     max_samples: int,
@@ -199,83 +206,3 @@ def _mark(fields: Mapping[str, bytes], rate: float | None, n: int) -> dict[str, 
         return dict(fields)
     data = {**json.loads(fields["json"]), "pass_rate": round(rate, 6), "pass_n": n}
     return {**fields, "json": json.dumps(data, ensure_ascii=False).encode()}
-
-
-class _Rates:
-    """Scores by sample, out of the lines of an evaluation."""
-
-    def __init__(self, files: Sequence[str | Path], sampling: str) -> None:
-        self.files = [Path(file) for file in files]
-        self._scores: dict[str, list[float]] = {}
-        self._labels: dict[
-            str, set[str]
-        ] = {}  # "<file name>#<key>" -> the whole keys it stands for
-        self._used: set[str] = set()
-        names: set[str] = set()
-        for file in self.files:
-            for where, record in _records(file):
-                drawn = str(record.get("sampling", ""))
-                if sampling and drawn != sampling:
-                    continue
-                names.add(drawn)
-                self._add(where, record)
-        if len(names) > 1:
-            raise ValueError(
-                f"the answers were drawn in several ways ({', '.join(sorted(names))}); choose one:"
-                " --sampling NAME"
-            )
-        if not self._scores:
-            chosen = f" drawn with {sampling!r}" if sampling else ""
-            raise ValueError(f"no answers{chosen} in {', '.join(map(str, self.files))}")
-        self.sampling = names.pop()
-
-    def _add(self, where: str, record: Mapping[str, Any]) -> None:
-        key, responses = record.get("key"), record.get("responses")
-        if not isinstance(key, str) or not isinstance(responses, list):
-            raise ValueError(
-                f'{where}: no "key" and "responses"; give the samples.jsonl of an evaluation'
-            )
-        scores = self._scores.setdefault(_short(key), [])
-        self._labels.setdefault(_short(key), set()).add(key)
-        for response in responses:
-            score = response.get("score") if isinstance(response, dict) else None
-            if isinstance(score, int | float) and response.get("status") not in _UNJUDGED:
-                scores.append(float(score))
-
-    def of(self, key: str) -> tuple[float | None, int]:
-        """Give the mean score of a sample and of how many responses; None: there is none."""
-        short = _short(key)
-        if len(self._labels.get(short, ())) > 1:
-            raise ValueError(
-                f"the answers speak of several samples called {short}:"
-                f" {', '.join(sorted(self._labels[short]))}; filter one set at a time, with its own"
-                " answers"
-            )
-        self._used.add(short)
-        scores = self._scores.get(short, [])
-        return (sum(scores) / len(scores), len(scores)) if scores else (None, 0)
-
-    def unused(self) -> int:
-        """Count the answered samples that nobody asked for."""
-        return len(self._scores.keys() - self._used)
-
-
-def _short(key: str) -> str:
-    """Give a key without the folder: where two shards share a name, a run keeps their folders."""
-    shard, mark, name = key.rpartition("#")
-    return f"{Path(shard).name}{mark}{name}"
-
-
-def _records(file: Path) -> Iterator[tuple[str, dict[str, Any]]]:
-    with file.open("rb") as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip():
-                continue
-            where = f"{file}, line {number}"
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                raise ValueError(f"{where}: no JSON ({error})") from None
-            if not isinstance(record, dict):
-                raise ValueError(f"{where}: holds a {type(record).__name__}, not an object")
-            yield where, record

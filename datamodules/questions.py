@@ -12,6 +12,7 @@ from torch.utils.data import Dataset
 
 from datamodules.encode import Encoder
 from datamodules.fields import SampleError, image_extension, is_mp4
+from datamodules.jsonl import read_objects
 from datamodules.samples import read_sample
 from datamodules.stream import Item
 from sapo_vl.protocols import Verifier
@@ -40,8 +41,7 @@ class QuestionDataset(Dataset[Item]):
         self.path = path
         self.encoder = encoder
         self.verifier = verifier
-        lines = path.read_bytes().removeprefix(b"\xef\xbb\xbf").split(b"\n")
-        self.rows = [_row(path, n, line) for n, line in enumerate(lines, 1) if line.strip()]
+        self.rows = [row for _, row in read_objects(path)]
         if not self.rows:
             raise ValueError(f"{path} holds no question")
 
@@ -88,13 +88,3 @@ class QuestionDataset(Dataset[Item]):
             except (OSError, ValueError) as error:
                 raise SampleError("undecodable_media", f"{path}: {error}") from error
             yield content
-
-
-def _row(path: Path, number: int, line: bytes) -> dict[str, Any]:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{path}, line {number}: not JSON: {error}") from None
-    if not isinstance(row, dict):
-        raise ValueError(f"{path}, line {number}: not a JSON object")
-    return row

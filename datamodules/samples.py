@@ -92,14 +92,11 @@ def read_sample(
     limits = {"image": pixels, "video": _sizes(data, frames, pixels)}
     meta = _without(data, (*_READ_FIELDS, *_PIXELS, *frames))
     if data.get("messages") is not None:
-        messages = _read_messages(data["messages"], limits)
-        _match_parts(messages, media)
+        messages = _read_messages(data["messages"], limits, media)
     else:
         text = _render(data, options, template, meta)
         content, media = _place_media(text, media, limits, data.get("image_markers", True))
-        system = template.system if isinstance(template, PromptTemplate) else ""
-        first = [{"role": "system", "content": system}] if system else []
-        messages = [*first, {"role": "user", "content": content}]
+        messages = [*_system(template), {"role": "user", "content": content}]
     return Prompt(
         reference=_answer(data),
         task=task,
@@ -183,6 +180,11 @@ def _render(
         ) from None
 
 
+def _system(template: str | PromptTemplate) -> list[dict[str, Any]]:
+    text = template.system if isinstance(template, PromptTemplate) else ""
+    return [{"role": "system", "content": text}] if text else []
+
+
 def _place_media(
     text: str, media: _Media, limits: _Limits, markers: bool
 ) -> tuple[list[dict[str, Any]], _Media]:
@@ -213,7 +215,7 @@ def _place_media(
     return content, ordered
 
 
-def _read_messages(value: Any, limits: _Limits) -> list[dict[str, Any]]:
+def _read_messages(value: Any, limits: _Limits, media: _Media) -> list[dict[str, Any]]:
     if not isinstance(value, list) or not value:
         raise SampleError("missing_question", '"messages" is no list of messages')
     messages = []
@@ -229,6 +231,7 @@ def _read_messages(value: Any, limits: _Limits) -> list[dict[str, Any]]:
         messages.append({"role": role, "content": content})
     if messages[-1]["role"] != "user":
         raise SampleError("missing_question", 'the last of "messages" must be the user\'s')
+    _match_parts(messages, media)
     return messages
 
 

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a chec
 from sapo_vl.bench.cases import DEFAULT, LARGE, Case, ModelSpec, grid
 from sapo_vl.bench.machine import describe_machine
 from sapo_vl.bench.models import build_folder
+from sapo_vl.bench.options import add_model_options, chosen_model
 from sapo_vl.bench.peer import DIFFERENCES
 from sapo_vl.bench.plot import to_svg
 from sapo_vl.bench.quiet import quiet_libraries
@@ -34,14 +35,7 @@ def main(arguments: list[str] | None = None) -> None:
     args = _parse(arguments)
     quiet_libraries()
     torch.set_num_threads(args.threads)
-    spec = ModelSpec(
-        family=args.family,
-        vocabulary=args.vocabulary,
-        hidden=args.hidden,
-        layers=args.layers,
-        dtype=args.dtype,
-        threads=args.threads,
-    )
+    spec = chosen_model(args)
     repetitions = args.repetitions or (3 if args.quick else 5)
     for report in measure(spec, repetitions, tasks(args)):  # a stopped run keeps what it has
         markdown = to_markdown(report)
@@ -104,12 +98,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--case", type=int, nargs=3, action="append", metavar=("P", "C", "G"))
     parser.add_argument("--updates", action="store_true", help="updates alone")
     parser.add_argument("--repetitions", type=int, help="5, or 3 with --quick")
-    parser.add_argument("--vocabulary", type=int, default=32_000, help="151936 is Qwen's")
-    parser.add_argument("--family", default="qwen2_5_vl", choices=("qwen2_5_vl", "qwen3_vl"))
-    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--hidden", type=int, default=256, help="width of model and vision tower")
-    parser.add_argument("--layers", type=int, default=4, help="layers of each")
+    add_model_options(parser)
     return parser.parse_args(arguments)
 
 

@@ -1,6 +1,6 @@
 """How fast prompts are read, TRL's streaming path beside it: bench_data.py [--quick] [--json FILE].
 
-How each figure is measured stands in datamodules/bench.py.
+How each figure is measured stands in sapo_vl/bench/reading.py.
 """
 
 from __future__ import annotations
@@ -18,17 +18,14 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
 
-from datamodules.bench import (
-    build_processor,
-    index_speed,
-    loading,
-    shuffle_quality,
-    skip_speed,
-    to_text,
-    write_samples,
-)
+from datamodules.bench import Reading
 from sapo_vl.bench.machine import describe_machine
+from sapo_vl.bench.photos import build_processor, write_samples
 from sapo_vl.bench.quiet import quiet_libraries
+from sapo_vl.bench.reading import index_speed, loading, shuffle_quality, skip_speed, to_text
+from sapo_vl.verifiers import TextVerifier
+
+PIXELS = (65536, 1048576)  # of an image, least and most
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -42,16 +39,17 @@ def main(arguments: list[str] | None = None) -> None:
             processor = build_processor(Path(folder) / "model")
         if shards is None:
             shards = write_samples(Path(folder), args.samples, args.size)
+        reading = Reading(shards, processor, args.prompts, PIXELS, TextVerifier())
         report = {
             "machine": describe_machine(),
             "settings": {k: v for k, v in vars(args).items() if k != "json"},
-            "index": index_speed(Path(folder), args.index_samples),
-            "skip": skip_speed(shards, processor, args.prompts),
-            "shuffle": shuffle_quality(args.index_samples),
+            "index": index_speed(reading, Path(folder), args.index_samples),
+            "skip": skip_speed(reading),
+            "shuffle": shuffle_quality(reading, args.index_samples),
             **loading(
-                shards,
+                reading,
                 processor,
-                prompts=args.prompts,
+                PIXELS,
                 group=args.group,
                 batches=args.batches,
                 repetitions=args.repetitions,

@@ -11,9 +11,10 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))  # runs from a checkout as well
 
-from sapo_vl.bench.cases import Case, ModelSpec
+from sapo_vl.bench.cases import Case
 from sapo_vl.bench.machine import describe_machine
 from sapo_vl.bench.models import build_folder
+from sapo_vl.bench.options import add_model_options, chosen_model
 from sapo_vl.bench.quiet import quiet_libraries
 from sapo_vl.bench.rollouts import compare_rollouts, to_json, to_markdown
 
@@ -23,14 +24,7 @@ def main(arguments: list[str] | None = None) -> None:
     args = _parse(arguments)
     quiet_libraries()
     torch.set_num_threads(args.threads)
-    spec = ModelSpec(
-        family=args.family,
-        vocabulary=args.vocabulary,
-        hidden=args.hidden,
-        layers=args.layers,
-        dtype=args.dtype,
-        threads=args.threads,
-    )
+    spec = chosen_model(args)
     entries, machine = [], describe_machine()
     with TemporaryDirectory() as folder:
         model = Path(folder) / "model"
@@ -54,12 +48,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--group", type=int, nargs="+", default=[4, 8, 16], help="G")
     parser.add_argument("--prompts", type=int, default=1, help="prompts sampled at a time")
     parser.add_argument("--repetitions", type=int, default=5)
-    parser.add_argument("--vocabulary", type=int, default=32_000, help="151936 is Qwen's")
-    parser.add_argument("--family", default="qwen2_5_vl", choices=("qwen2_5_vl", "qwen3_vl"))
-    parser.add_argument("--dtype", default="float32", choices=("float32", "bfloat16"))
-    parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--hidden", type=int, default=256)
-    parser.add_argument("--layers", type=int, default=4)
+    add_model_options(parser)
     return parser.parse_args(arguments)
 
 

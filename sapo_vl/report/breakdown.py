@@ -39,18 +39,23 @@ class Breakdown:
 
 def score_rows(record: Mapping[str, Any]) -> list[ScoreRow]:
     """All scores of a metrics.json, tasks first, then all tasks together."""
-    found = []
     headlines = [(f"{name} (headline)", scores) for name, scores in _items(record, "headlines")]
     everything = ("all", record.get("all", {}))
-    for task, samplings in [*_items(record, "tasks"), *headlines, everything]:
-        for sampling, scores in samplings.items():
-            for metric, score in _items(scores, "metrics"):
-                found.append(_row(score, task, sampling, metric, "", ""))
-            for category, values in _items(scores, "categories"):
-                for value, metrics in values.items():
-                    for metric, score in metrics.items():
-                        found.append(_row(score, task, sampling, metric, category, value))
-    return found
+    return [
+        row
+        for task, samplings in [*_items(record, "tasks"), *headlines, everything]
+        for sampling, scores in samplings.items()
+        for row in _rows(scores, task, sampling)
+    ]
+
+
+def _rows(scores: Mapping[str, Any], task: str, sampling: str) -> Iterator[ScoreRow]:
+    for metric, score in _items(scores, "metrics"):
+        yield _row(score, task, sampling, metric, "", "")
+    for category, values in _items(scores, "categories"):
+        for value, metrics in values.items():
+            for metric, score in metrics.items():
+                yield _row(score, task, sampling, metric, category, value)
 
 
 def provenance(settings: Mapping[str, Any], task: str, sampling: str) -> dict[str, str]:
@@ -88,35 +93,44 @@ def make_breakdowns(tests: Sequence[Evaluation]) -> list[Breakdown]:
 def _tables(test: Evaluation, named: bool) -> Iterator[Breakdown]:
     prefix = f"{test.name}: " if named else ""
     rows = score_rows(test.record)
-    whole = [row for row in rows if not row.category]
-    names: tuple[str, ...]
-    if whole:
+    yield from _whole(test, [row for row in rows if not row.category], prefix)
+    yield from _by_category([row for row in rows if row.category], prefix)
+    yield from _counted(test.record, prefix)
+
+
+def _whole(test: Evaluation, rows: Sequence[ScoreRow], prefix: str) -> Iterator[Breakdown]:
+    if rows:
         names = ("Task", "Sampling", "Metric", "Score", "95% interval", "n", "Verifier")
-        cells: tuple[tuple[str, ...], ...] = tuple(
+        cells = tuple(
             (
                 *(row.task, row.sampling, row.metric, *_cells(row)),
                 provenance(test.settings, row.task, row.sampling)["verifier"],
             )
-            for row in whole
+            for row in rows
         )
         yield Breakdown(title=f"{prefix}Every metric", names=names, rows=cells)
-    for task, category in dict.fromkeys((r.task, r.category) for r in rows if r.category):
+
+
+def _by_category(rows: Sequence[ScoreRow], prefix: str) -> Iterator[Breakdown]:
+    for task, category in dict.fromkeys((row.task, row.category) for row in rows):
         names = (category, "Sampling", "Metric", "Score", "95% interval", "n")
-        part = [r for r in rows if (r.task, r.category) == (task, category)]
+        part = [row for row in rows if (row.task, row.category) == (task, category)]
         cells = tuple((r.value or DASH, r.sampling, r.metric, *_cells(r)) for r in part)
         yield Breakdown(title=f"{prefix}{task} by {category}", names=names, rows=cells)
+
+
+def _counted(record: Mapping[str, Any], prefix: str) -> Iterator[Breakdown]:
     counts = [
-        (task, sampling, {k: n for k, n in _items(scores, "counts") if n})
-        for task, samplings in _items(test.record, "tasks")
+        (task, sampling, _pairs({k: n for k, n in _items(scores, "counts") if n}))
+        for task, samplings in _items(record, "tasks")
         for sampling, scores in samplings.items()
         if "counts" in scores
     ]
     if counts:
-        skipped = {why: n for why, n in _items(test.record, "skipped") if n}
-        lines = [(task, sampling, _pairs(c)) for task, sampling, c in counts]
-        lines.append(("samples left out", "", _pairs(skipped) or "none"))
+        skipped = {why: n for why, n in _items(record, "skipped") if n}
+        lines = (*counts, ("samples left out", "", _pairs(skipped) or "none"))
         title = f"{prefix}Samples and verdicts"
-        yield Breakdown(title=title, names=("Task", "Sampling", "Counted"), rows=tuple(lines))
+        yield Breakdown(title=title, names=("Task", "Sampling", "Counted"), rows=lines)
 
 
 def _cells(row: ScoreRow) -> tuple[str, str, str]:

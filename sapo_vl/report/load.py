@@ -9,12 +9,14 @@ from __future__ import annotations
 import csv
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sapo_vl.report.history import earlier_parts
 from sapo_vl.report.records import Evaluation, Response, Sample, Score, Series, Stage
+
+_Cell = tuple[float, str, float]  # step, metric, value
 
 
 def load_stage(name: str, folder: Path) -> Stage:
@@ -74,24 +76,35 @@ def _metrics(path: Path, problems: list[str]) -> dict[str, Series]:
     text = _read(path, problems)
     if text is None:
         return {}
-    cells: list[tuple[float, str, float]] = []
-    columns: dict[str, dict[float, float]] = {}
-    not_finite: dict[str, int] = {}
+    cells: list[_Cell] = []
     try:
-        for part in [*map(Path.read_text, earlier_parts(path)), text]:
-            rows = list(_cells(part))
-            first = min((step for step, _, _ in rows), default=math.inf)
-            # A later part takes over where it begins; one from step 0 is a new run.
-            cells = [cell for cell in cells if cell[0] < first] + rows
-        for step, name, value in cells:
-            if math.isfinite(value):
-                columns.setdefault(name, {})[step] = value
-            else:
-                not_finite[name] = not_finite.get(name, 0) + 1
+        cells = _joined([*map(Path.read_text, earlier_parts(path)), text])
     except (KeyError, csv.Error) as error:
         problems.append(f"metrics.csv is damaged ({error}).")
-    if not columns and not problems:
+    found = _series(cells)
+    if not any(series.values for series in found.values()) and not problems:
         problems.append("metrics.csv holds no values yet.")
+    return found
+
+
+def _joined(parts: Sequence[str]) -> list[_Cell]:
+    """The cells of a run's files; a later one takes over where it begins, from step 0 it is new."""
+    cells: list[_Cell] = []
+    for part in parts:
+        rows = list(_cells(part))
+        first = min((step for step, _, _ in rows), default=math.inf)
+        cells = [cell for cell in cells if cell[0] < first] + rows
+    return cells
+
+
+def _series(cells: Sequence[_Cell]) -> dict[str, Series]:
+    columns: dict[str, dict[float, float]] = {}
+    not_finite: dict[str, int] = {}
+    for step, name, value in cells:
+        if math.isfinite(value):
+            columns.setdefault(name, {})[step] = value
+        else:
+            not_finite[name] = not_finite.get(name, 0) + 1
     series = {}
     for name in {**columns, **not_finite}:
         points = sorted(columns.get(name, {}).items())
@@ -103,7 +116,7 @@ def _metrics(path: Path, problems: list[str]) -> dict[str, Series]:
     return series
 
 
-def _cells(text: str) -> Iterator[tuple[float, str, float]]:
+def _cells(text: str) -> Iterator[_Cell]:
     reader = csv.DictReader(text.replace("\0", "").splitlines())
     if reader.fieldnames and "step" not in reader.fieldnames:
         raise KeyError("it has no column step")

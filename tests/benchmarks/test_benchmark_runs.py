@@ -13,7 +13,8 @@ import torch
 import yaml
 from eval_config import BENCHMARKS, EVAL, tasks
 from project import Project, trainer
-from published_sets import ANSWERS, SETS
+from published_answers import ANSWERS
+from published_sets import SETS
 
 from datamodules import BenchmarkDataModule, TaskConfig
 from datamodules.benchmarks import Headline, read_suite

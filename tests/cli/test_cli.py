@@ -1,16 +1,13 @@
 from __future__ import annotations
 
-import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from project import Project
-
-from sapo_vl.cli import main
+from small_config import config, printed, write
 
 ROOT = Path(__file__).resolve().parents[2]
 MODELS = (
@@ -23,75 +20,6 @@ EVAL = """aime24 aime25 algopuzzlevqa beyondaime chartqa countbench docvqa dynam
     gsm8k hmmt25 livecodebench_v6 logicvista logicvista_judge math500 mathverse mathverse_judge
     mathvision mathvision_testmini mathvista mathvista_judge mmmu mmmu_pro puzzlevqa refcoco
     visulogic wemath zebralogic""".split()
-
-
-def config(project: Project, out: Path) -> dict[str, Any]:
-    def tasks(split: str) -> list[dict[str, Any]]:
-        kinds = {"leftmost_colour": "TextVerifier", "count_colour": "NumberVerifier"}
-        return [
-            {
-                "name": name,
-                "shards": str(project.root / "shards" / f"{name}-{split}-*.tar"),
-                "verifier": {"class_path": f"sapo_vl.verifiers.{kind}"},
-            }
-            for name, kind in kinds.items()
-        ]
-
-    return {
-        "seed_everything": 5,
-        "model": {
-            "class_path": "sapo_vl.modules.SAPOModule",
-            "init_args": {
-                "policy": {"path": project.model},
-                "sampling": {"group_size": 4, "temperature": 0.9, "max_new_tokens": 6},
-                "evaluation": {"avg2": {"group_size": 2, "max_new_tokens": 6}},
-            },
-        },
-        "data": {
-            "class_path": "datamodules.ReasoningDataModule",
-            "init_args": {
-                "tasks": tasks("train"),
-                "val_tasks": tasks("val"),
-                "test_tasks": tasks("val"),
-                "prompts_per_iteration": 4,
-                "num_workers": 0,
-                "max_prompt_tokens": 256,
-                "min_pixels": 256,
-                "max_pixels": 65536,
-            },
-        },
-        "trainer": {
-            "accelerator": "cpu",
-            "devices": 1,
-            "max_steps": 2,
-            "max_epochs": -1,
-            "logger": False,
-            "enable_progress_bar": False,
-            "enable_checkpointing": False,
-            "num_sanity_val_steps": 0,
-            "default_root_dir": str(out),
-        },
-    }
-
-
-def write(content: Any, path: Path) -> str:
-    path.write_text(yaml.safe_dump(content))
-    return str(path)
-
-
-def printed(args: list[str], capsys: pytest.CaptureFixture[str]) -> dict[str, Any]:
-    """The configuration that a command line comes to."""
-    with pytest.raises(SystemExit):
-        main([*args, "--print_config"])
-    content: dict[str, Any] = yaml.safe_load(capsys.readouterr().out)
-    return content
-
-
-def refused(args: list[str], capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(SystemExit) as stop:
-        main(args)
-    assert stop.value.code
-    return capsys.readouterr().err
 
 
 def test_configs_compose_and_one_field_can_be_overridden_alone(
@@ -111,121 +39,6 @@ def test_configs_compose_and_one_field_can_be_overridden_alone(
         "presence_penalty": 0.0,
         "max_new_tokens": 9,
     }
-
-
-def test_seed_and_processor_are_said_once(project: Project, tmp_path: Path) -> None:
-    seen: dict[str, Any] = {}
-
-    class Look(Exception):
-        pass
-
-    import lightning as L
-
-    def fit(self: Any, model: Any, datamodule: Any, **_: Any) -> None:
-        seen.update(seed=(model.seed, datamodule.seed), processor=datamodule.processor)
-        raise Look
-
-    original = L.Trainer.fit
-    L.Trainer.fit = fit  # type: ignore[method-assign]
-    try:
-        with pytest.raises(Look):
-            main(["fit", "--config", write(config(project, tmp_path), tmp_path / "a.yaml")])
-    finally:
-        L.Trainer.fit = original  # type: ignore[method-assign]
-    assert seen == {"seed": (5, 5), "processor": project.model}
-
-
-@pytest.mark.parametrize(
-    ("path", "value", "message"),
-    [
-        (["model", "init_args", "grup_size"], 4, "grup_size"),
-        (["model", "init_args", "sampling", "temprature"], 1.0, "temprature"),
-        (
-            ["data", "init_args", "tasks", 0, "verifier", "class_path"],
-            "sapo_vl.verifiers.Magic",
-            "Magic",
-        ),
-        (["model", "init_args", "sampling", "group_size"], 1, "group_size is 1"),
-        (["model", "init_args", "policy", "freeze"], ["eyes"], "eyes"),
-        (["trainer", "max_stepz"], 3, "max_stepz"),
-    ],
-)
-def test_a_bad_setting_is_named(
-    project: Project,
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-    path: list[Any],
-    value: Any,
-    message: str,
-) -> None:
-    content = config(project, tmp_path)
-    node: Any = content
-    for step in path[:-1]:
-        node = node[step]
-    node[path[-1]] = value
-    args = ["fit", "--config", write(content, tmp_path / "a.yaml")]
-    try:
-        error = refused(args, capsys)
-    except ValueError as raised:  # from a constructor, past the parser
-        error = str(raised)
-    assert message in error
-
-
-def test_a_folder_that_is_no_model_is_named(project: Project, tmp_path: Path) -> None:
-    content = config(project, tmp_path)
-    content["model"]["init_args"]["policy"]["path"] = str(tmp_path / "nowhere")
-    with pytest.raises(FileNotFoundError, match="nowhere"):
-        main(["fit", "--config", write(content, tmp_path / "a.yaml")])
-
-
-def test_missing_shards_are_named(project: Project, tmp_path: Path) -> None:
-    content = config(project, tmp_path)
-    content["data"]["init_args"]["tasks"][0]["shards"] = str(tmp_path / "gone-*.tar")
-    with pytest.raises(FileNotFoundError, match=r"gone-\*\.tar"):
-        main(["fit", "--config", write(content, tmp_path / "a.yaml")])
-
-
-def test_every_fit_begins_with_a_parity_check(project: Project, tmp_path: Path) -> None:
-    path = write(config(project, tmp_path), tmp_path / "a.yaml")
-    with pytest.raises(RuntimeError, match="parity check failed"):
-        main(["fit", "--config", path, "--parity.tolerance=1e-12"])
-
-
-def test_fit_test_and_predict(project: Project, tmp_path: Path) -> None:
-    content = config(project, tmp_path)
-    content["trainer"]["callbacks"] = [
-        {
-            "class_path": "sapo_vl.callbacks.IterationCheckpoint",
-            "init_args": {"folder": str(tmp_path / "fit")},
-        },
-        {
-            "class_path": "sapo_vl.callbacks.ResultWriter",
-            "init_args": {"folder": str(tmp_path / "test")},
-        },
-        {
-            "class_path": "sapo_vl.callbacks.AnswerWriter",
-            "init_args": {"path": str(tmp_path / "answers.jsonl")},
-        },
-    ]
-    path = write(content, tmp_path / "a.yaml")
-    main(["fit", "--config", path])
-    model = str(tmp_path / "fit/hf")
-    main(["test", "--config", path, "--model.policy.path", model])
-    assert json.loads((tmp_path / "test/metrics.json").read_text())["all"]["avg2"]["n"] == 24
-    questions = tmp_path / "q.jsonl"
-    questions.write_text('{"id": "a", "question": "How many?"}\n')
-    main(
-        [
-            "predict",
-            "--config",
-            path,
-            "--model.policy.path",
-            model,
-            "--data.questions",
-            str(questions),
-        ]
-    )
-    assert json.loads((tmp_path / "answers.jsonl").read_text())["id"] == "a"
 
 
 @pytest.mark.parametrize(

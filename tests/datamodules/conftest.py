@@ -1,15 +1,17 @@
-"""A small processor, and tasks in shards, for the tests of what makes prompts out of them."""
+"""A small processor, tasks in shards, local or behind a web server: what prompts are made of."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from loopback import serving
 from pictures import png
 from transformers.utils import logging
 
 from datamodules import TaskConfig
 from datamodules.encode import Encoder
+from datamodules.remote import ShardCache
 from datamodules.shards import write_shards
 from sapo_vl.policy.build import build_model, train_tokenizer
 from sapo_vl.verifiers import NumberVerifier
@@ -90,3 +92,23 @@ def tasks(shards):
         ]
 
     return make
+
+
+@pytest.fixture
+def server(tmp_path, monkeypatch):
+    """A web server on this machine for the files in its ``folder``."""
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with serving(tmp_path / "served") as running:
+        yield running
+
+
+@pytest.fixture
+def short_pauses(monkeypatch):
+    """A fetch that failed is tried again at once."""
+    monkeypatch.setattr("datamodules.download._PAUSE", 0.01)
+
+
+@pytest.fixture
+def cache(tmp_path):
+    """Where fetched shards are kept."""
+    return ShardCache(folder=str(tmp_path / "cache"), stall_seconds=20)

@@ -4,13 +4,7 @@ import io
 import json
 import tarfile
 
-from PIL import Image
-
-
-def picture(colour="red", kind="PNG"):
-    buffer = io.BytesIO()
-    Image.new("RGB", (8, 8), colour).save(buffer, kind)
-    return buffer.getvalue()
+from published import picture
 
 
 def make(count, **more):
@@ -30,5 +24,5 @@ def pack(path, members):
     return str(path)
 
 
-def row(answer="1"):
-    return json.dumps({"question": "Q?", "answer": answer}).encode()
+def row(answer="1", **more):
+    return json.dumps({"question": "Q?", "answer": answer, **more}).encode()

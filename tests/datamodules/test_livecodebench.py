@@ -8,17 +8,13 @@ from collections import OrderedDict
 from pathlib import Path
 
 import pytest
+from published import packed
 
 from datamodules.sources import livecodebench
 from datamodules.sources.plain_pickle import load_plain
 from datamodules.sources.rows import RowError
 
 TESTS = [{"input": "1 2\n", "output": "3\n", "testtype": "stdin"}]
-
-
-def packed(value, protocol=None):
-    """Private tests as they are published."""
-    return base64.b64encode(zlib.compress(pickle.dumps(value, protocol))).decode()
 
 
 class Runs:

@@ -32,21 +32,25 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if given.vlmevalkit is None and given.lmms_eval is None:
         parser.error("give --vlmevalkit PATH, --lmms-eval PATH or both")
     outcomes: list[Outcome] = []
-    with tempfile.TemporaryDirectory() as name:
-        out = Path(name)
-        try:
-            for kit, check, files in _exported(given, out):
-                for outcome in check(kit, files):
-                    if not outcomes:
-                        print(HEADER)
-                    print(outcome.line(), flush=True)
-                    outcomes.append(outcome)
-        except (ValueError, ImportError) as error:
-            parser.error(str(error))
+    try:
+        for outcome in _outcomes(given):
+            if not outcomes:
+                print(HEADER)
+            print(outcome.line(), flush=True)
+            outcomes.append(outcome)
+    except (ValueError, ImportError) as error:
+        parser.error(str(error))
     if given.json is not None:
         text = json.dumps([o.record() for o in outcomes], indent=1, ensure_ascii=False)
         given.json.write_text(text + "\n", encoding="utf-8")
     return 0 if outcomes else 1
+
+
+def _outcomes(given: argparse.Namespace) -> Iterator[Outcome]:
+    """What each kit made of each file, as it is done."""
+    with tempfile.TemporaryDirectory() as out:
+        for kit, check, files in _exported(given, Path(out)):
+            yield from check(kit, files)
 
 
 def _exported(

@@ -33,6 +33,7 @@ class Target:
         seconds: processor time that one verdict may cost.
         share: of all verdicts, before scaling.
         odd: why an exploit is expected: an official rule whose oddities are kept. Empty: none is.
+        extra: pieces that suit this rule's syntax, tried beside ``words``.
     """
 
     name: str

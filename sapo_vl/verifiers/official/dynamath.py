@@ -9,12 +9,12 @@ from typing import Any
 
 from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.official.plain_float import is_float
+from sapo_vl.verifiers.official.verdicts import by_answer
 from sapo_vl.verifiers.opening import text_or_verdict
 from sapo_vl.verifiers.references import empty_reference
 
 _CHOICES = "ABCDE"
 _TOLERANCE = 0.001
-_MAX_SHOWN = 300
 _MAX_CHARS = 200_000
 _PI = "\u03c0"
 
@@ -48,10 +48,7 @@ class DynaMathOfficial:
         if answer is None or not answer.strip():
             reason = 'no JSON object with a "short answer"'
             return Verdict(score=0.0, status="no_answer", reason=reason)
-        right = _right(answer, prompt)
-        shown = answer[:_MAX_SHOWN]
-        reason = f"{shown!r} {'counts' if right else 'does not count'} as {prompt.reference!r}"
-        return Verdict(score=float(right), extracted=shown, reason=reason)
+        return by_answer(answer, _right(answer, prompt), prompt)
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.official.latex_value import same_to_two_decimals
 from sapo_vl.verifiers.official.plain_float import is_float
+from sapo_vl.verifiers.official.verdicts import by_answer
 from sapo_vl.verifiers.opening import text_or_verdict
 from sapo_vl.verifiers.references import empty_reference
 
@@ -15,7 +16,6 @@ _LETTERS = "ABCDEFGH"
 _FLAGS = ("final answer is", "correct answer is", "answer should be", "answer is")
 _BOX = r"\boxed{"
 _BRACE = re.compile("[{}]")
-_MAX_SHOWN = 300
 
 
 @dataclass(frozen=True)
@@ -49,9 +49,7 @@ class EmmaFast:
         texts = {label.casefold(): option for label, option in prompt.options.items()}
         wanted = [prompt.reference, texts.get(prompt.reference.casefold(), "")]
         right = any(_same(answer, reference) for reference in wanted if reference.strip())
-        shown = answer[:_MAX_SHOWN]
-        reason = f"{shown!r} {'counts' if right else 'does not count'} as {prompt.reference!r}"
-        return Verdict(score=float(right), extracted=shown, reason=reason)
+        return by_answer(answer, right, prompt)
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""

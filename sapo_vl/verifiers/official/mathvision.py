@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.official.latex_value import latex_value, same_to_two_decimals
 from sapo_vl.verifiers.official.mathvision_text import find_answer
+from sapo_vl.verifiers.official.verdicts import by_answer
 from sapo_vl.verifiers.opening import text_or_verdict
 from sapo_vl.verifiers.references import empty_reference
 
-_MAX_SHOWN = 300
+_MAX_CHARS = 300  # of a tuple, which is compared as text where it is longer
 _MAX_PARTS = 50  # of a tuple
 
 
@@ -45,9 +46,7 @@ class MathVisionOfficial:
             return Verdict(score=0.0, status="no_answer", reason="nothing is left of the response")
         wanted = [prompt.reference, prompt.options.get(prompt.reference, "")]
         right = any(same_answer(answer, reference) for reference in wanted)
-        shown = answer[:_MAX_SHOWN]
-        reason = f"{shown!r} {'counts' if right else 'does not count'} as {prompt.reference!r}"
-        return Verdict(score=float(right), extracted=shown, reason=reason)
+        return by_answer(answer, right, prompt)
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""
@@ -68,7 +67,7 @@ def same_answer(answer: str, reference: str) -> bool:
 def _rounded_tuple(text: str) -> str:
     """Return ``(1/2,3)`` as ``(0.5,3)``; anything but a tuple or list of numbers unchanged."""
     ends = text[0] + text[-1]
-    parts = text[1:-1].split(",") if len(text) <= _MAX_SHOWN else []
+    parts = text[1:-1].split(",") if len(text) <= _MAX_CHARS else []
     if ends not in ("()", "[]") or not 1 < len(parts) <= _MAX_PARTS:
         return text
     values = [_part(part) for part in parts]

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
 from sapo_vl.verifiers.official.mmmu_open import is_right
+from sapo_vl.verifiers.official.verdicts import by_letter
 from sapo_vl.verifiers.opening import text_or_verdict
 from sapo_vl.verifiers.references import all_references, empty_reference, unusable_answers
 
@@ -80,8 +81,7 @@ def _choice(prompt: Prompt, text: str) -> Verdict:
     if named is None:
         reason = "names no option: the official code draws one at random, which counts as wrong"
         return Verdict(score=0.0, status="no_answer", reason=reason)
-    reason = f"names {named}, the reference is {prompt.reference}"
-    return Verdict(score=float(named == prompt.reference), extracted=named, reason=reason)
+    return by_letter(named, prompt)
 
 
 def _open(prompt: Prompt, text: str) -> Verdict:

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
-from sapo_vl.verifiers.extraction import after_thinking
+from sapo_vl.verifiers.opening import text_or_verdict
 
 _LETTERS = "ABCD"
 _BRACKETED = re.compile(r"\(([ABCD])\)")
@@ -31,12 +31,9 @@ class PuzzleVQAOfficial:
 
     def __call__(self, prompt: Prompt, response: str) -> Verdict:
         """Score ``response`` 1.0 or 0.0."""
-        problem = self.check_reference(prompt)
-        if problem is not None:
-            return Verdict(score=0.0, status="unparsable_reference", reason=problem)
-        text = after_thinking(response, self.thinking)
-        if text is None:
-            return Verdict(score=0.0, status="no_answer", reason="the reasoning never ends")
+        text = text_or_verdict(self, prompt, response)
+        if isinstance(text, Verdict):
+            return text
         found = _BRACKETED.findall(text) or _ANY.findall(text)
         if not found:
             return Verdict(score=0.0, status="no_answer", reason="no letter from A to D")

@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 
 from sapo_vl.types import Prompt, Verdict
+from sapo_vl.verifiers.official.verdicts import by_letter
 from sapo_vl.verifiers.opening import text_or_verdict
 from sapo_vl.verifiers.references import no_letter
 
@@ -57,8 +58,7 @@ class VisuLogicOfficial:
         letter = find_letter(text)
         if letter is None:
             return Verdict(score=0.0, status="no_answer", reason="the response names no letter")
-        reason = f"names {letter}, the reference is {prompt.reference}"
-        return Verdict(score=float(letter == prompt.reference), extracted=letter, reason=reason)
+        return by_letter(letter, prompt)
 
     def check_reference(self, prompt: Prompt) -> str | None:
         """Say what makes the reference unusable; None where it is fine."""

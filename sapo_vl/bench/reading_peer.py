@@ -1,20 +1,19 @@
-"""TRL's streaming path, done with its own functions, for ``bench.py`` to measure beside ours."""
+"""TRL's streaming path, done with its own functions, for `reading` to measure beside ours."""
 
 from __future__ import annotations
 
 import importlib.util
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 
-from datamodules.shard_index import expand_shards
 from sapo_vl.processor import load_processor
 
 
 def trl_batches(
-    shards: str, processor: str, prompts: int, group: int, min_pixels: int, max_pixels: int
+    files: Sequence[str], processor: str, prompts: int, group: int, pixels: tuple[int, int]
 ) -> Callable[[], Iterator[Any]] | None:
     """What GRPOTrainer does to a batch of prompts from a stream; None where TRL isn't installed.
 
@@ -30,15 +29,14 @@ def trl_batches(
     from trl.trainer.utils import identity, repeat_iterable_dataset
 
     own = load_processor(processor)
-    own.image_processor.size = {"shortest_edge": min_pixels, "longest_edge": max_pixels}
-    files = expand_shards(shards)
+    own.image_processor.size = {"shortest_edge": pixels[0], "longest_edge": pixels[1]}
 
     def row(sample: dict[str, Any]) -> dict[str, Any]:
         text = sample["json"]["question"]
         return {"prompt": [{"role": "user", "content": text}], "image": sample["jpg"]}
 
     def batches() -> Iterator[Any]:
-        stream = load_dataset("webdataset", data_files=files, split="train", streaming=True)
+        stream = load_dataset("webdataset", data_files=list(files), split="train", streaming=True)
         stream = stream.map(row, remove_columns=list(stream.features or stream.column_names))
         repeated = repeat_iterable_dataset(
             stream.shuffle(seed=0), mini_repeat_count=group, batch_size=prompts
