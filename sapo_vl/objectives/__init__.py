@@ -3,6 +3,7 @@
 from sapo_vl.objectives.correction import Correction, MaskedWeights, TruncatedWeights
 from sapo_vl.objectives.grpo import GRPO
 from sapo_vl.objectives.gspo import GSPO
+from sapo_vl.objectives.kl import KLPenalty
 from sapo_vl.objectives.objective import Objective
 from sapo_vl.objectives.sapo import SAPO
 
@@ -11,6 +12,7 @@ __all__ = [
     "GSPO",
     "SAPO",
     "Correction",
+    "KLPenalty",
     "MaskedWeights",
     "Objective",
     "TruncatedWeights",
