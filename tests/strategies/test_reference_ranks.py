@@ -71,3 +71,15 @@ def test_adapters_off_equal_one_process(project: Project, tmp_path: Path) -> Non
     cases = under_every_strategy(alone)
     for result in launch(cases, tmp_path).values():
         assert_alike(result, wanted)
+
+
+def test_the_second_model_computes_as_the_policy_does(project: Project, tmp_path: Path) -> None:
+    """In half precision, offloaded, with gradient checkpointing; it starts as the same model."""
+    half = Case("half", project.model, kl=0.3, iterations=1, precision="bf16-mixed")
+    cases = [replace(case, name=f"half-{case.name}") for case in under_every_strategy(half)]
+    whole = replace(half, name="offload", precision="32-true", stage=3, offload=True)
+    cases += [whole, replace(whole, name="checkpointing", offload=False, checkpointing=True)]
+    for name, result in launch(cases, tmp_path).items():
+        first, second = result["rows"]
+        assert first["kl"] < 1e-9, name
+        assert second["kl"] > 1e-4, name
