@@ -71,7 +71,7 @@ class Reference:
         """
         if self.config.lora is not None:
             return
-        dtype = str(policy.model.dtype).removeprefix("torch.")  # a strategy may have cast it
+        dtype: Any = str(policy.model.dtype).removeprefix("torch.")  # a strategy may have cast it
         config = replace(self.config, dtype=dtype, freeze=[], gradient_checkpointing=False)
         self._second = None  # an earlier fit's
         self._second = held_frozen(strategy, policy, lambda: _frozen(config))

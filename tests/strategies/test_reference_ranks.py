@@ -1,4 +1,4 @@
-"""A KL penalty under ZeRO and FSDP2 on two gloo processes against one process."""
+"""A KL penalty under DDP, ZeRO and FSDP2 on two gloo processes against one process."""
 
 from __future__ import annotations
 
@@ -30,8 +30,9 @@ def other(project: Project, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def under_every_strategy(alone: Case) -> list[Case]:
-    """The same, split in every way; DDP and ZeRO-1 hold a second model as ZeRO-2 does."""
-    cases = [replace(alone, name=f"zero{stage}", stage=stage) for stage in (2, 3)]
+    """The same under each; ZeRO-1 holds a second model as ZeRO-2 does."""
+    cases = [replace(alone, name="ddp")]
+    cases += [replace(alone, name=f"zero{stage}", stage=stage) for stage in (2, 3)]
     return [*cases, replace(alone, name="fsdp2", fsdp2=True)]
 
 
