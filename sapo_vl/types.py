@@ -223,7 +223,8 @@ class LossOutput:
 class UpdateOutput:
     """One optimizer step as callbacks see it; N is the responses of its mini-batch on this rank.
 
-    Responses of groups that carry no signal are not scored and appear nowhere here.
+    Responses of groups that carry no signal are not scored and appear nowhere here, but for those
+    under a KL penalty.
     """
 
     loss: float
@@ -233,6 +234,7 @@ class UpdateOutput:
     mask_NT: Tensor  # bool
     log_ratio_NT: Tensor  # float32, new minus old log-prob
     gate_NT: Tensor  # float32, the soft weight w
+    kl_NT: Tensor | None = None  # float32, KL(policy || reference policy); None: no penalty
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -246,12 +248,12 @@ class IterationOutput:
     reward_PG: Tensor  # float32
     advantage_PG: Tensor  # float32
     old_logp_BT: Tensor  # float32, of the policy before the first update, where scored
-    scored_BT: Tensor  # bool; False on responses of groups that carry no signal
+    scored_BT: Tensor  # bool; False on responses of groups that have no gradient
     weight_BT: Tensor | None  # float32; a correction's weights, 0 where masked
     updates: tuple[UpdateOutput, ...]
     replaced: int  # groups without signal whose place a spare prompt's group took
     extra: int  # spare prompts that were rolled out
-    seconds: Mapping[str, float]  # sync, rollout, verify, old_logp, update
+    seconds: Mapping[str, float]  # sync, rollout, verify, old_logp, update, perhaps reference
 
 
 class Answers:

@@ -27,7 +27,8 @@ class GateMonitor(L.Callback):
     (over this rank's tokens, averaged over ranks); the share that GRPO and GSPO would have clipped;
     how much log ratios differ within a response, which the paper's sequence view needs small (A2).
     ``gate/first_update_error`` is the largest |ratio - 1| in update 0, where every ratio must be 1:
-    a self-test. ``policy/kl_old`` estimates KL(old policy || policy).
+    a self-test. ``policy/kl_old`` estimates KL(old policy || policy), and under a KL penalty
+    ``policy/kl_reference`` KL(policy || reference policy).
     """
 
     @override
@@ -80,6 +81,8 @@ def _update_means(update: UpdateOutput) -> dict[str, Mean]:
         "policy/kl_old": masked_mean(update.log_ratio_NT.expm1() - update.log_ratio_NT, mask),
         "gate/grpo_clipped_share": masked_mean(_clipped(ratio, update, GRPO_CLIP).float(), mask),
     }
+    if update.kl_NT is not None:
+        means["policy/kl_reference"] = masked_mean(update.kl_NT, mask)
     for sign, chosen in (("pos", positive), ("neg", negative)):
         means[f"gate/effective_{sign}_up"] = masked_mean(gate * ratio, chosen & (ratio > 1))
         means[f"gate/effective_{sign}_down"] = masked_mean(gate * ratio, chosen & (ratio < 1))

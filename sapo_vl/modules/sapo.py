@@ -4,6 +4,7 @@
     verify them                                   verifiers/, evaluation/judge.py
     advantages within each group                  advantage.py
     old log-probs under the code that trains      policy/
+    those of a reference policy, if it has one    reference.py
     for each of the iteration's mini-batches:     updates
         accumulate the objective's gradient over micro-batches, clip, step
 
@@ -16,14 +17,11 @@ Shape letters: P prompts on this rank, G group size, B = P * G responses, T resp
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from typing import Any, Literal
 
 import torch
 from lightning.pytorch.cli import LRSchedulerCallable, OptimizerCallable
-from lightning.pytorch.utilities import rank_zero_warn
 from torch import Tensor
 from typing_extensions import override
 
@@ -31,10 +29,12 @@ from sapo_vl.advantage import group_advantages, informative_groups
 from sapo_vl.evaluation import judge
 from sapo_vl.modules.base import PolicyModule, adamw, constant_lr
 from sapo_vl.modules.batching import MicroBatch, deal_prompts, rows_of
+from sapo_vl.modules.clock import clock
 from sapo_vl.modules.collect import Judged, collect
+from sapo_vl.modules.reference import Penalty, Reference
 from sapo_vl.modules.scoring import RolloutScorer
-from sapo_vl.modules.trainable import check_training
-from sapo_vl.objectives import SAPO, Correction, Objective
+from sapo_vl.modules.trainable import check_training, warn_if_inert
+from sapo_vl.objectives import SAPO, Correction, KLPenalty, Objective
 from sapo_vl.policy import PolicyConfig
 from sapo_vl.policy.config import Part
 from sapo_vl.rollout import RolloutEngine, Sampler
@@ -65,7 +65,7 @@ class SAPOModule(PolicyModule):
         spare_prompts: prompts of every rank's batch that are held back; a group whose rewards are
             all equal gives its place to one of its task (dynamic sampling). 0: none.
         micro_batch: how much goes through the model at a time, in responses or in tokens.
-        advantage_std: what divides the advantages: the group's standard deviation over G
+        advantage_std: what divides the advantages: the group's standard deviation, over G
             ("population") or G - 1 ("sample"), or nothing ("none").
         truncated: what a response cut at max_new_tokens is worth: "judge" asks the verifier, "zero"
             is 0; "mask" asks the verifier, and the response counts in its group's mean but has an
@@ -73,17 +73,17 @@ class SAPOModule(PolicyModule):
         gradient_clip_norm: largest gradient norm of an update; 0 turns clipping off.
         evaluation: name -> how answers are drawn in validation and test; greedy by default.
         rollout: the engine that draws responses.
-        correction: weighs tokens by policy over engine probability; for engines that compute or
-            round otherwise than training does.
+        correction: weighs tokens by policy over engine probability; for engines that round.
+        kl: penalty for leaving a reference policy, added to the objective; off by default, as the
+            paper has none. With it groups whose rewards are all equal are trained on, too.
+        reference_path: the reference policy's folder or hub name; policy.path by default. With
+            LoRA it is the base with the adapters off, else a second model in memory.
         optimizer: made from the trainable parameters.
         lr_scheduler: stepped once an update.
         seed: of every draw in the run.
-        verifier_pool: judges in worker processes, within limits of time and memory; by default
-            verifiers run in this process.
-        samples_per_task: task -> samples of each of its prompts in validation and test, instead of
-            the group_size of ``evaluation``.
-        learning_rates: part (vision, merger, language) -> its learning rate, where it is not the
-            optimizer's.
+        verifier_pool: judges in worker processes, within limits of time and memory; None: in here.
+        samples_per_task: task -> samples of each prompt in validation and test, if not group_size.
+        learning_rates: part (vision, merger, language) -> its own, not the optimizer's.
     """
 
     def __init__(
@@ -100,6 +100,8 @@ class SAPOModule(PolicyModule):
         evaluation: dict[str, Sampling] | None = None,
         rollout: RolloutEngine = Sampler(),  # noqa: B008 (frozen)
         correction: Correction | None = None,
+        kl: KLPenalty = KLPenalty(),  # noqa: B008 (frozen)
+        reference_path: str | None = None,
         optimizer: OptimizerCallable = adamw,
         lr_scheduler: LRSchedulerCallable = constant_lr,
         seed: int = 0,
@@ -129,16 +131,15 @@ class SAPOModule(PolicyModule):
         self.truncated = truncated
         self.gradient_clip_norm = gradient_clip_norm
         self.correction = correction
+        self.kl = kl
+        self.reference = Reference(policy, reference_path) if kl.beta else None
 
     @override
     def on_fit_start(self) -> None:
         super().on_fit_start()
-        if self.updates_per_iteration == 1:
-            rank_zero_warn(
-                "model.updates_per_iteration is 1: every ratio is 1, so the gate is inert and "
-                "SAPO is plain policy gradient. The paper makes 2 updates for vision-language "
-                "models, 4 for text."
-            )
+        if self.reference is not None:
+            self.reference.load(self.policy, self.trainer.strategy)
+        warn_if_inert(self.updates_per_iteration)
 
     @property
     def iteration(self) -> int:
@@ -149,7 +150,7 @@ class SAPOModule(PolicyModule):
     def training_step(self, batch: PromptBatch, batch_idx: int) -> dict[str, IterationOutput]:
         iteration, seconds = self.iteration, {"rollout": 0.0, "verify": 0.0}
         with ExitStack() as stack:
-            with _clock(seconds, "sync"):
+            with clock(seconds, "sync"):
                 stack.enter_context(self.rollout.ready(self.policy, self.trainer.strategy))
             got = collect(
                 batch, lambda part: self._draw(part, iteration, seconds), self.spare_prompts
@@ -165,15 +166,20 @@ class SAPOModule(PolicyModule):
             self.micro_batch,
             self._most,
         )
-        with _clock(seconds, "old_logp"):
-            scored_B = informative_groups(got.reward_PG).repeat_interleave(got.rollout.group_size)
-            old_logp_BT = scorer.old_logp(scored_B)
+        with clock(seconds, "old_logp"):
+            scored_P = self._have_gradient(got.reward_PG)
+            scored_B = scored_P.repeat_interleave(got.rollout.group_size)
+            old_logp_BT = scorer.logp(scored_B)
+        penalty = None
+        if self.reference is not None:
+            with clock(seconds, "reference"):
+                penalty = self.reference.penalty(self.kl, self.objective.aggregation, scorer)
         weight_BT = None
         if self.correction is not None:
             weight_BT = self.correction(old_logp_BT, got.rollout.logp_BT, got.rollout.mask_BT)
-        with _clock(seconds, "update"):
+        with clock(seconds, "update"):
             updates = [
-                self._update(scorer, old_logp_BT, weight_BT, advantage_PG, prompts)
+                self._update(scorer, old_logp_BT, weight_BT, penalty, advantage_PG, prompts)
                 for prompts in deal_prompts(
                     [p.task for p in got.batch.prompts], self.updates_per_iteration
                 )
@@ -197,9 +203,9 @@ class SAPOModule(PolicyModule):
 
     def _draw(self, batch: PromptBatch, iteration: int, seconds: dict[str, float]) -> Judged:
         """Roll out and verify a batch."""
-        with _clock(seconds, "rollout"):
+        with clock(seconds, "rollout"):
             rollout = self.rollout(self.policy, batch, self.sampling, (self.seed, iteration))
-        with _clock(seconds, "verify"):
+        with clock(seconds, "verify"):
             verdicts = judge(batch.prompts, rollout, self.verifier_pool)
             return rollout, verdicts, self._rewards(rollout, verdicts)
 
@@ -216,6 +222,7 @@ class SAPOModule(PolicyModule):
         scorer: RolloutScorer,
         old_logp_BT: Tensor,
         weight_BT: Tensor | None,
+        penalty: Penalty | None,
         advantage_PG: Tensor,
         prompts: list[int],
     ) -> UpdateOutput:
@@ -239,6 +246,8 @@ class SAPOModule(PolicyModule):
                     denominator=denominator,
                     weight_BT=None if weight_BT is None else weight_BT[part, :t],
                 )
+                if penalty is not None:
+                    out = penalty.added_to(out, part, scores, mask_NT, denominator)
                 self.manual_backward(out.loss if counts else out.loss * 0)
             if not counts:
                 continue
@@ -255,6 +264,7 @@ class SAPOModule(PolicyModule):
             mask_NT=scorer.rollout.mask_BT[rows],
             log_ratio_NT=log_ratio_BT[rows],
             gate_NT=gate_BT[rows],
+            kl_NT=None if penalty is None else penalty.kl_BT[rows],
         )
 
     def _rows_to_score(
@@ -262,16 +272,20 @@ class SAPOModule(PolicyModule):
     ) -> tuple[Tensor, Tensor]:
         """Rows whose gradient is not zero, and the units of this update, uniform groups' too.
 
-        A group whose rewards are all equal has no gradient: it is not scored, but it still counts
-        in the mean over groups. One group always stays, since every rank has to run a backward
-        pass. The units are the mean over ranks: data-parallel strategies average gradients.
+        A group without gradient is not scored, but it still counts in the mean. One group always
+        stays, since every rank has to run a backward pass. The units are the mean over ranks:
+        data-parallel strategies average gradients.
         """
         g = advantage_PG.shape[1]
         units = self.objective.aggregation.units(rollout.mask_BT[rows_of(prompts, g)])
         denominator = self.trainer.strategy.reduce(units, reduce_op="mean")
-        carrying = informative_groups(advantage_PG).tolist()
+        carrying = self._have_gradient(advantage_PG).tolist()
         kept = [p for p in prompts if carrying[p]] or prompts[:1]
         return rows_of(kept, g), denominator
+
+    def _have_gradient(self, value_PG: Tensor) -> Tensor:
+        """Groups (bool [P]) with a gradient: unequal rewards, or any under a KL penalty."""
+        return informative_groups(value_PG) | (self.reference is not None)
 
     def _most(self, count: int) -> int:
         """The largest ``count`` of any rank."""
@@ -284,10 +298,3 @@ class SAPOModule(PolicyModule):
         scheduler: Any = self.lr_schedulers()
         scheduler.step()
         return norm
-
-
-@contextmanager
-def _clock(seconds: dict[str, float], name: str) -> Iterator[None]:
-    start = time.perf_counter()
-    yield
-    seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - start

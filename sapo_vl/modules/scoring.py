@@ -59,15 +59,17 @@ class RolloutScorer:
         return scores, mask_NT
 
     @torch.no_grad()
-    def old_logp(self, scored_B: Tensor) -> Tensor:
-        """Log-probs [B, T] of the policy as it is, where ``scored_B`` holds.
+    def logp(self, scored_B: Tensor | None = None) -> Tensor:
+        """Log-probs [B, T] of the policy as it is, where ``scored_B`` holds; None: everywhere.
 
         The sampler's stand in elsewhere: where no group of an update carries signal one is scored
         all the same, with advantages of 0.
         """
-        old_logp_BT = self.rollout.logp_BT.clone()
+        logp_BT = self.rollout.logp_BT.clone()
+        if scored_B is None:
+            scored_B = torch.ones(len(logp_BT), dtype=torch.bool)
         for rows, counts in self.passes(scored_B.nonzero().squeeze(-1).cpu()):
             scores, mask_NT = self.score(rows)
             if counts:
-                old_logp_BT[rows, : mask_NT.shape[1]] = scores.logp_BT
-        return old_logp_BT
+                logp_BT[rows, : mask_NT.shape[1]] = scores.logp_BT
+        return logp_BT

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lightning.pytorch.utilities import rank_zero_warn
+
 from sapo_vl.types import Sampling
 
 
@@ -29,4 +31,14 @@ def check_training(sampling: Sampling, updates_per_iteration: int) -> None:
     if updates_per_iteration < 1:
         raise ValueError(
             f"model.updates_per_iteration is {updates_per_iteration}; it must be at least 1"
+        )
+
+
+def warn_if_inert(updates_per_iteration: int) -> None:
+    """Say so where a setting turns the gate off."""
+    if updates_per_iteration == 1:
+        rank_zero_warn(
+            "model.updates_per_iteration is 1: every ratio is 1, so the gate is inert and SAPO is "
+            "plain policy gradient. The paper makes 2 updates for vision-language models, 4 for "
+            "text."
         )

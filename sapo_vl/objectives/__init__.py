@@ -6,6 +6,7 @@ from sapo_vl.objectives.correction import Correction, MaskedWeights, TruncatedWe
 from sapo_vl.objectives.gated import GatedObjective
 from sapo_vl.objectives.grpo import GRPO
 from sapo_vl.objectives.gspo import GSPO
+from sapo_vl.objectives.kl import KLPenalty
 from sapo_vl.objectives.objective import Objective
 from sapo_vl.objectives.sapo import SAPO
 from sapo_vl.objectives.soft_gates import (
@@ -28,6 +29,7 @@ __all__ = [
     "Correction",
     "ErfGate",
     "GatedObjective",
+    "KLPenalty",
     "LogRatioGate",
     "MaskedWeights",
     "Objective",

@@ -35,8 +35,12 @@ def published_parameters(name: str) -> int:
     return int(_published()[name]["parameters"])
 
 
-def load_architecture(path: str) -> Any:
+def load_architecture(path: str, key: str = "model.policy.path") -> Any:
     """The transformers config of a model folder, or of a published model by its hub name.
+
+    Args:
+        path: the folder or name.
+        key: of the configuration that said so, for the error.
 
     Raises:
         FileNotFoundError: neither a folder with a config.json nor a known name.
@@ -46,7 +50,7 @@ def load_architecture(path: str) -> Any:
         return load_config(path)
     if path not in _published():
         raise FileNotFoundError(
-            f"model.policy.path is {path!r}: no such folder, and no published architecture of that "
+            f"{key} is {path!r}: no such folder, and no published architecture of that "
             f"name. Give a folder with a config.json, or one of {', '.join(published_names())}."
         )
     return AutoConfig.for_model(**_published()[path]["config"])

@@ -33,6 +33,7 @@ class Arithmetic:
     responses: int  # of an iteration
     micro_batches: tuple[int, ...]  # of each update
     update_tokens: int  # through the layers in all updates of an iteration, once
+    reference_tokens: int  # through the layers of the reference policy in an iteration
     rollout_tokens: int  # read and drawn in an iteration, spares included
     passes: int  # of the sampler
     optimizer_steps: int | None  # of the run; None: no end
@@ -57,6 +58,9 @@ def arithmetic(run: RunSettings, lengths: Lengths, *, packed: bool) -> Arithmeti
         _cut(run.micro_batch, prompts, kept, group, lengths, packed=packed) for prompts in updates
     ]
     sizes = [size(part, group, lengths, packed=packed) for parts in cuts for part in parts]
+    scored = []
+    if run.penalty:  # all responses at once, not update by update
+        scored = _cut(run.micro_batch, list(range(kept)), kept, group, lengths, packed=packed)
     steps = run.max_steps if run.max_steps >= 0 else None
     iterations = steps // run.updates if steps is not None else None
     passes = 1
@@ -67,6 +71,7 @@ def arithmetic(run: RunSettings, lengths: Lengths, *, packed: bool) -> Arithmeti
         responses=kept * group,
         micro_batches=tuple(map(len, cuts)),
         update_tokens=sum(s.tokens for s in sizes),
+        reference_tokens=sum(size(x, group, lengths, packed=packed).tokens for x in scored),
         rollout_tokens=drawn * (lengths.prompt + group * lengths.response),
         passes=passes,
         optimizer_steps=steps,

@@ -23,11 +23,12 @@ class Adapters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Counts:
-    """Parameters of a model and of its adapters."""
+    """Parameters of a model, of its adapters, and of a frozen model beside it."""
 
     parts: tuple[PartSize, ...]
     adapters: int = 0
     quantized: int = 0  # of the total, held in 4 bits
+    reference: int = 0  # of the second model that a KL penalty takes
     largest_layer: int = 0  # most parameters of one decoder layer or embedding: gathered together
 
     @property

@@ -32,6 +32,7 @@ class States:
     """Bytes that stay on the GPU, and those of a moment, all of one rank."""
 
     weights: int
+    reference: int  # of a KL penalty's second model
     gradients: int
     optimizer: int
     communication: int
@@ -44,7 +45,8 @@ class States:
     @property
     def held(self) -> int:
         """What every phase finds on the GPU."""
-        return self.weights + self.optimizer + self.communication + self.context
+        held = self.weights + self.reference + self.optimizer
+        return held + self.communication + self.context
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,7 +98,7 @@ def make_plan(run: RunSettings, lengths: Lengths | None = None) -> Plan:
             image at the pixel budget in every prompt.
 
     Raises:
-        FileNotFoundError: no architecture is known for ``policy.path``.
+        FileNotFoundError: no architecture is known for ``policy.path``, or the reference policy's.
         ValueError: the batch arithmetic does not work out.
     """
     config = load_architecture(run.policy.path)
@@ -105,6 +107,9 @@ def make_plan(run: RunSettings, lengths: Lengths | None = None) -> Plan:
     packed = run.policy.share_prefix and not shape.text.delta_layers
     policy = run.policy
     counts = count(meta_model(config), policy.freeze, policy.adapters, quantize=policy.quantize)
+    if run.reference is not None:
+        second = load_architecture(run.reference, "model.reference_path")
+        counts = replace(counts, reference=count(meta_model(second)).total)
     batch = largest_micro_batch(run, lengths, packed=packed)
     return Plan(
         run=run,
@@ -143,6 +148,7 @@ def _states(run: RunSettings, counts: Counts) -> States:
     gathers = sharding.splits_weights and run.in_process
     return States(
         weights=states.weights(*given),
+        reference=states.reference(*given),
         gradients=states.gradients(*given),
         optimizer=states.optimizer_states(*given),
         communication=states.communication(*given),

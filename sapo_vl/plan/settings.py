@@ -52,6 +52,8 @@ class RunSettings:
     spare_prompts: int  # of every rank
     micro_batch: MicroBatch
     moments: int  # of the optimizer
+    penalty: bool  # a KL penalty: a reference policy scores every response
+    reference: str | None  # path of its second model; None: there is none, or it is the base
     prompts: int  # per iteration, over all ranks
     prompt_tokens: int  # of the longest prompt
     pixels: int  # of the largest image
@@ -99,6 +101,9 @@ def read_settings(arguments: Sequence[str], ranks: int | None = None) -> RunSett
     sharding = read_sharding(trainer["strategy"], ranks or _ranks(trainer))
     optimizer = arguments_of_model["optimizer"]
     class_path, options = _optimizer(optimizer)
+    penalty = bool(arguments_of_model["kl"]["beta"])
+    second = penalty and not arguments_of_model["policy"].get("lora")
+    path = arguments_of_model["reference_path"] or arguments_of_model["policy"]["path"]
     return RunSettings(
         policy=_policy(
             arguments_of_model["policy"],
@@ -113,6 +118,8 @@ def read_settings(arguments: Sequence[str], ranks: int | None = None) -> RunSett
         spare_prompts=arguments_of_model["spare_prompts"],
         micro_batch=MicroBatch(**arguments_of_model["micro_batch"]),
         moments=moments_of(class_path, options),
+        penalty=penalty,
+        reference=path if second else None,
         prompts=data["prompts_per_iteration"],
         prompt_tokens=data["max_prompt_tokens"],
         pixels=data["max_pixels"],

@@ -41,6 +41,14 @@ def weights_whole(counts: Counts, numbers: Numbers) -> int:
     return plain + weighted_bits(counts.quantized) + counts.adapters * numbers.trained
 
 
+def reference(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
+    """The second model of a KL penalty, held as the first one's weights are."""
+    if sharding.splits_weights and sharding.offload_parameters:
+        return 0
+    whole = counts.reference * numbers.weight
+    return _share(whole, sharding.ranks if sharding.splits_weights else 1)
+
+
 def gradients(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
     """Gradients between micro-batches, in the dtype of what trains.
 
@@ -85,7 +93,8 @@ def offloaded(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
     if sharding.offload_optimizer:
         total += _share(counts.trainable * 4 * (2 + numbers.moments), sharding.ranks)
     if sharding.splits_weights and sharding.offload_parameters:
-        total += _share(weights_whole(counts, numbers), sharding.ranks)
+        whole = weights_whole(counts, numbers) + counts.reference * numbers.weight
+        total += _share(whole, sharding.ranks)
     return total
 
 

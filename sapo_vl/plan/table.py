@@ -94,6 +94,7 @@ def _states(plan: Plan) -> Table:
     table = _table(f"Held by each of {sharding.ranks} GPUs, {name}", "", "GiB")
     rows = {
         "weights": held.weights,
+        **({"reference policy": held.reference} if plan.run.reference else {}),
         "gradients": held.gradients,
         "optimizer states": held.optimizer,
         "communication": held.communication,
@@ -182,6 +183,8 @@ def _arithmetic(plan: Plan) -> Table:
         "updates": f"{len(work.micro_batches)}, of {_counts(work.micro_batches)} micro-batches",
         "tokens of all updates": f"{work.update_tokens:,}",
     }
+    if work.reference_tokens:
+        rows["tokens of the reference policy"] = f"{work.reference_tokens:,}"
     if work.iterations is not None:
         rows["run"] = (
             f"{work.optimizer_steps:,} optimizer steps, {work.iterations:,} iterations, "

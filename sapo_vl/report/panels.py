@@ -167,6 +167,14 @@ PANELS = (
     ),
     Panel(
         group="Policy",
+        title="KL to the reference policy",
+        note="Estimated divergence from the policy that the KL penalty holds it near.",
+        curves={"policy/kl_reference": "KL"},
+        lo=0,
+        smooth=True,
+    ),
+    Panel(
+        group="Policy",
         title="Learning rate",
         note="Step size of the optimizer.",
         curves={"policy/lr": "rate"},
@@ -180,6 +188,7 @@ PANELS = (
             "time/rollout": "rollout",
             "time/update": "update",
             "time/old_logp": "old log-probs",
+            "time/reference": "reference log-probs",
             "time/verify": "verify",
             "time/sync": "weights to the engine",
             "time/iteration": "other",

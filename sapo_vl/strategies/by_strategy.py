@@ -6,6 +6,7 @@ DDP). ``zero.py`` and ``fsdp2.py`` register their own. So a module never tests f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import singledispatch
 from typing import Any
@@ -56,6 +57,16 @@ def clip_and_step(
 def fitting_optimizer(strategy: Any, optimizer: Any) -> Any:
     """Give the optimizer that does the same where this strategy keeps the states."""
     return optimizer
+
+
+@singledispatch
+def held_frozen(strategy: Any, policy: Any, load: Callable[[], Any]) -> Any:
+    """Load a second policy, frozen, and hold it as this strategy holds the weights of ``policy``.
+
+    Called between the set-up and the first step, on every rank.
+    """
+    with policy.device:
+        return load().to(policy.device)
 
 
 @whole_weights.register

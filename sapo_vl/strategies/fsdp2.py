@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import Any
@@ -19,7 +19,7 @@ from torch.distributed.fsdp import (
 from typing_extensions import override
 
 from sapo_vl.policy import Policy
-from sapo_vl.strategies.by_strategy import clip_and_step, whole_weights
+from sapo_vl.strategies.by_strategy import clip_and_step, held_frozen, whole_weights
 
 ENTRIES = ("score", "decoder", "log_probs")  # of the policy, in place of its forward
 
@@ -139,6 +139,16 @@ def _whole_weights(strategy: FSDP2Strategy) -> Iterator[None]:
                     part.reshard()
     finally:
         strategy._whole = False
+
+
+@held_frozen.register
+def _held_frozen(strategy: FSDP2Strategy, policy: Policy, load: Callable[[], Policy]) -> Any:
+    with policy.device:
+        second: Any = strategy.precision_plugin.convert_module(load())
+    mesh, precision = strategy.device_mesh["data_parallel"], strategy.precision_plugin.precision
+    _split(second, mesh, precision)
+    second.set_reshard_after_forward(True, recurse=False)  # the root would stay whole
+    return second
 
 
 @clip_and_step.register

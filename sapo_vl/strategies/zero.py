@@ -8,7 +8,7 @@ norm and ZeRO-3's partitioned weights each need a word, too; they are all here.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from importlib.util import find_spec
@@ -23,9 +23,15 @@ from torch import Tensor
 from typing_extensions import override
 
 from sapo_vl.policy import Policy
-from sapo_vl.strategies.by_strategy import clip_and_step, fitting_optimizer, whole_weights
+from sapo_vl.strategies.by_strategy import (
+    clip_and_step,
+    fitting_optimizer,
+    held_frozen,
+    whole_weights,
+)
 from sapo_vl.strategies.cpu_adam import cpu_adam
 from sapo_vl.strategies.gathering import all_gathered, offload_of
+from sapo_vl.strategies.zero_frozen import read_head_outside, split_frozen
 
 
 class ZeroStrategy(DeepSpeedStrategy):
@@ -102,10 +108,7 @@ class ZeroStrategy(DeepSpeedStrategy):
         super().setup(trainer)
         policy = getattr(self.lightning_module, "policy", None)
         if self.zero_stage_3 and isinstance(policy, Policy):
-            from deepspeed.runtime.zero import register_external_parameter
-
-            # Uses the head's weight without calling the head.
-            register_external_parameter(policy.token_stats, policy.model.lm_head.weight)
+            read_head_outside(policy)
 
     @override
     def setup_environment(self) -> None:
@@ -228,6 +231,14 @@ def _whole_weights(strategy: ZeroStrategy) -> Iterator[None]:
             yield
     finally:
         strategy._whole = False
+
+
+@held_frozen.register
+def _held_frozen(strategy: ZeroStrategy, policy: Policy, load: Callable[[], Policy]) -> Policy:
+    if strategy.zero_stage_3:
+        return split_frozen(strategy, load)
+    with policy.device:
+        return load().to(policy.device)
 
 
 @fitting_optimizer.register

@@ -40,10 +40,10 @@ def annotation(owner: Any, name: str) -> Any:
 
 
 def dataclass_in(kind: Any) -> Any:
-    """The dataclass that a type is, or holds, such as ``list[Task]`` or ``Lora | None``."""
-    found = [k for k in (kind, *typing.get_args(kind)) if dataclasses.is_dataclass(k)]
-    assert found, f"{kind} has no fields"
-    return found[0]
+    """The dataclass that a type is, or holds, such as ``list[Task] | None``."""
+    if dataclasses.is_dataclass(kind):
+        return kind
+    return next((x for x in map(dataclass_in, typing.get_args(kind)) if x is not None), None)
 
 
 def test_every_key_of_ours_is_an_argument() -> None:

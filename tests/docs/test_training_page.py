@@ -17,7 +17,7 @@ from sapo_vl.callbacks import (
     SkipLog,
     ThroughputMonitor,
 )
-from sapo_vl.objectives import SigmoidGate, TruncatedWeights
+from sapo_vl.objectives import KLPenalty, SigmoidGate, TruncatedWeights
 
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "training.md").read_text(encoding="utf-8")
 TRAINERS_OWN = {"epoch", "step"}
@@ -40,7 +40,7 @@ def test_every_logged_metric_is_on_the_page_and_every_name_there_is_logged(
     callbacks = [RewardMonitor(), GateMonitor(), ThroughputMonitor(), SkipLog(), ParityCheck()]
     fit = trainer(tmp_path, max_steps=2, callbacks=callbacks, val_check_interval=1)
     data = project.data(tasks=project.tasks(verifier=CoinVerifier()), val_tasks=project.tasks())
-    fit.fit(project.sapo(correction=TruncatedWeights()), data)
+    fit.fit(project.sapo(correction=TruncatedWeights(), kl=KLPenalty(0.01)), data)
     logged = set(fit.logged_metrics) | set(fit.callback_metrics)
     patterns = documented()
     assert len(patterns) > 40

@@ -14,6 +14,7 @@ import yaml
 from models import build_folder
 
 from sapo_vl.plan import command
+from sapo_vl.plan.architecture import published_parameters
 from sapo_vl.plan.plan import gpu_bytes, largest, make_plan
 from sapo_vl.plan.settings import read_settings
 from sapo_vl.plan.sharding import STRATEGIES, Sharding, read_sharding
@@ -105,6 +106,40 @@ def test_a_rollout_of_servers_takes_nothing_here(
     )
 
 
+def test_a_kl_penalty_takes_a_second_model_and_a_pass(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    model = 2 * 8_767_123_696
+    kl = ("--model.kl.beta", "0.001")
+    zero = {stage: ("--config", str(CONFIGS / f"strategy/zero{stage}.yaml")) for stage in (2, 3)}
+    _, without = written(tmp_path, *zero[2])
+    assert without["states"]["reference"] == without["arithmetic"]["reference_tokens"] == 0
+    assert "reference policy" not in capsys.readouterr().out
+    _, plan = written(tmp_path, *zero[2], *kl)
+    assert plan["states"]["reference"] == model
+    for phase, peak in without["peaks"].items():
+        assert plan["peaks"][phase] == peak + model
+    assert plan["arithmetic"]["reference_tokens"] == 8 * (4096 + 16 * 2048)
+    printed = capsys.readouterr().out
+    assert f"{model / 2**30:.2f}" in printed
+    assert "tokens of the reference policy" in printed
+
+    _, split = written(tmp_path, *zero[3], *kl)
+    assert split["states"]["reference"] == model // 8
+    offload = ("--config", str(CONFIGS / "strategy/zero3_offload.yaml"))
+    cpu = [written(tmp_path, *offload, *more)[1]["states"] for more in ((), kl)]
+    assert cpu[1]["reference"] == 0
+    assert cpu[1]["cpu"] == cpu[0]["cpu"] + model // 8
+
+    lora = ("--config", str(CONFIGS / "lora.yaml"))
+    _, adapters = written(tmp_path, *zero[2], *lora, *kl)
+    assert adapters["states"]["reference"] == 0  # the base with the adapters off
+    assert adapters["arithmetic"]["reference_tokens"] == 8 * (4096 + 16 * 2048)
+    smaller = ("--model.reference_path", "Qwen/Qwen3-VL-2B-Instruct")
+    _, other = written(tmp_path, *zero[2], *kl, *smaller)
+    assert other["states"]["reference"] == 2 * published_parameters(smaller[1])
+
+
 def test_the_largest_is_the_largest(tmp_path: Path) -> None:
     run = read_settings(arguments(*overlay(tmp_path, ZERO2)))
     plan, memory = make_plan(run), gpu_bytes(80)
@@ -163,6 +198,10 @@ def test_the_samplers_limits_bound_the_cache(tmp_path: Path) -> None:
         (["--world-size", "64"], "cannot be dealt into 2 updates"),
         (["--model.spare_prompts", "8"], "model.spare_prompts is 8"),
         (["--model.policy.path", "Qwen/Qwen9-VL"], "no published architecture"),
+        (
+            ["--model.kl.beta", "1", "--model.reference_path", "Qwen/Qwen9-VL"],
+            "model.reference_path is 'Qwen/Qwen9-VL'",
+        ),
         (["--trainer.strategy", "fsdp"], "the plan knows DeepSpeed, DDP"),
         (["--trainer.strategy", "zorro"], "no strategy 'zorro'"),
         (["--model", "sapo_vl.modules.SFTModule"], "SAPOModule"),

@@ -25,6 +25,7 @@ from torch.utils.data import DataLoader
 from sapo_vl.callbacks import IterationCheckpoint, ParityCheck
 from sapo_vl.modules import SAPOModule, SFTModule
 from sapo_vl.modules.batching import MicroBatch
+from sapo_vl.objectives import KLPenalty
 from sapo_vl.policy import AdapterConfig, PolicyConfig
 from sapo_vl.processor import load_processor
 from sapo_vl.rollout.vllm_weights import published_state
@@ -52,6 +53,8 @@ class Case:
     checkpointing: bool = False
     videos: bool = False  # beside every other picture
     lora: list[str] = field(default_factory=list)  # layers that get adapters
+    kl: float = 0.0  # beta of the penalty
+    reference: str = ""  # folder of its reference policy, if not the model's
     accumulate: int = 0  # batches a step of supervised fine-tuning; 0: SAPO
     iterations: int = 2  # steps in supervised fine-tuning
     stop: int = 0  # iterations after which to stop, save and go on in another fit
@@ -81,6 +84,7 @@ class Kept(L.Callback):
         out = outputs["iteration"]
         for u in out.updates:
             row = {"grad_norm": u.grad_norm, "lr": u.lr, "ratio": float(u.log_ratio_NT.abs().max())}
+            row |= {} if u.kl_NT is None else {"kl": float(u.kl_NT.max())}
             self.rows.append(row | {"iteration": out.iteration})
 
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
@@ -147,6 +151,8 @@ def module_of(case: Case) -> SAPOModule | SFTModule:
         sampling=Sampling(group_size=4, max_new_tokens=8),
         micro_batch=MicroBatch(responses=3),
         gradient_clip_norm=case.clip,
+        kl=KLPenalty(case.kl),
+        reference_path=case.reference or None,
         **shared,
     )
     build = module.configure_model
