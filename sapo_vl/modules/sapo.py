@@ -167,8 +167,7 @@ class SAPOModule(PolicyModule):
             self._most,
         )
         with clock(seconds, "old_logp"):
-            scored_P = self._have_gradient(got.reward_PG)
-            scored_B = scored_P.repeat_interleave(got.rollout.group_size)
+            scored_B = self._carrying(got.reward_PG).repeat_interleave(got.rollout.group_size)
             old_logp_BT = scorer.logp(scored_B)
         penalty = None
         if self.reference is not None:
@@ -279,12 +278,12 @@ class SAPOModule(PolicyModule):
         g = advantage_PG.shape[1]
         units = self.objective.aggregation.units(rollout.mask_BT[rows_of(prompts, g)])
         denominator = self.trainer.strategy.reduce(units, reduce_op="mean")
-        carrying = self._have_gradient(advantage_PG).tolist()
+        carrying = self._carrying(advantage_PG).tolist()
         kept = [p for p in prompts if carrying[p]] or prompts[:1]
         return rows_of(kept, g), denominator
 
-    def _have_gradient(self, value_PG: Tensor) -> Tensor:
-        """Groups (bool [P]) with a gradient: unequal rewards, or any under a KL penalty."""
+    def _carrying(self, value_PG: Tensor) -> Tensor:
+        """Groups (bool [P]) that carry a gradient: unequal rewards, or any under a KL penalty."""
         return informative_groups(value_PG) | (self.reference is not None)
 
     def _most(self, count: int) -> int:
