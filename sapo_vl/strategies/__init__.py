@@ -3,6 +3,7 @@
 from sapo_vl.strategies.by_strategy import clip_and_step, fitting_optimizer, whole_weights
 from sapo_vl.strategies.fsdp2 import FSDP2Strategy
 from sapo_vl.strategies.gathering import gathered
+from sapo_vl.strategies.together import together
 from sapo_vl.strategies.zero import ZeroStrategy
 
 __all__ = [
@@ -11,5 +12,6 @@ __all__ = [
     "clip_and_step",
     "fitting_optimizer",
     "gathered",
+    "together",
     "whole_weights",
 ]
