@@ -112,6 +112,8 @@ class PolicyModule(L.LightningModule):
     @override
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         own = self._identity()
+        if own["base"] is None:  # not known on this rank
+            del own["base"]
         saved = {name: checkpoint.get("policy", {}).get(name) for name in own}
         if saved != own:
             raise ValueError(
