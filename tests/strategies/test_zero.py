@@ -222,8 +222,10 @@ def test_gradient_checkpointing_and_offload_change_nothing(
 def test_adamw_steps_alike_where_states_are_offloaded(project: Project, tmp_path: Path) -> None:
     """Under offload it becomes DeepSpeed's own for CPUs, which is compiled at its first use."""
     adam = Case("zero2", project.model, optimizer="AdamW", lr=1e-3, stage=2)
-    got = launch([adam, replace(adam, name="offload2", offload=True)], tmp_path)
-    assert apart(got["offload2"], got["zero2"]) < 2e-6
+    offloaded = [replace(adam, name=f"offload{s}", stage=s, offload=True) for s in (1, 2, 3)]
+    got = launch([adam, *offloaded], tmp_path)
+    for case in offloaded:
+        assert apart(got[case.name], got["zero2"]) < 2e-6, case.name
 
 
 @pytest.mark.slow
