@@ -99,7 +99,8 @@ class Kept(L.Callback):
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
         parameters = list(pl_module.policy.parameters())
         optimizer = trainer.optimizers[0]
-        moments = [v for s in optimizer.state.values() for v in s.values() if v.ndim]
+        states = [v for state in optimizer.state.values() for v in state.values()]
+        moments = [v for v in states if isinstance(v, torch.Tensor) and v.ndim]
         self.held["weights"] = sum(share(p).nbytes for p in parameters)
         self.held["optimizer"] = sum(share(v).nbytes for v in moments)
         self.held["gradients"] = sum(share(p.grad).nbytes for p in parameters if p.grad is not None)
