@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from sapo_vl.callbacks import ParityCheck
 from sapo_vl.modules.base import PolicyModule
+from sapo_vl.strategies.children import ending_children
 from sapo_vl.strategies.devices import check_devices
 
 
@@ -28,6 +29,11 @@ class SapoCLI(LightningCLI):
     def instantiate_trainer(self, **kwargs: Any) -> Trainer:
         check_devices(self._get(self.config_init, "trainer"))
         return super().instantiate_trainer(**kwargs)
+
+    @override
+    def _run_subcommand(self, subcommand: str) -> None:
+        with ending_children(self.trainer):
+            super()._run_subcommand(subcommand)
 
 
 def main(args: Any = None) -> None:

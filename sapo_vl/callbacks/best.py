@@ -11,6 +11,8 @@ import lightning as L
 from lightning.pytorch.utilities import rank_zero_info
 from typing_extensions import override
 
+from sapo_vl.strategies import together
+
 
 class BestCheckpoint(L.Callback):
     """Save ``checkpoints/best.ckpt`` whenever a logged score is better than ever before.
@@ -41,9 +43,9 @@ class BestCheckpoint(L.Callback):
     @override
     def setup(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         path = self._path(trainer)  # asks the other ranks
-        if trainer.is_global_zero:
-            finish_swap(path)  # before a checkpoint is loaded, which may be this one
-        trainer.strategy.barrier("best: swapped")
+        with together(trainer.strategy):
+            if trainer.is_global_zero:
+                finish_swap(path)  # before a checkpoint is loaded, which may be this one
 
     @override
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -62,13 +64,13 @@ class BestCheckpoint(L.Callback):
         self.iteration = trainer.fit_loop.epoch_loop.total_batch_idx + 1
         path = self._path(trainer)
         new = beside(path, "new")
-        if trainer.is_global_zero:
-            _remove(new)  # a part of one, left by a run that was killed
-        trainer.strategy.barrier("best: room for the new one")
+        with together(trainer.strategy):
+            if trainer.is_global_zero:
+                _remove(new)  # a part of one, left by a run that was killed
         trainer.save_checkpoint(new, weights_only=False)  # whole on all ranks when it returns
-        if trainer.is_global_zero:
-            swap(path)
-        trainer.strategy.barrier("best: in its place")
+        with together(trainer.strategy):
+            if trainer.is_global_zero:
+                swap(path)
         rank_zero_info(f"best {self.monitor} so far: {score:.4g} after iteration {self.iteration}")
 
     def _path(self, trainer: L.Trainer) -> Path:

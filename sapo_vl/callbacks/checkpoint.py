@@ -10,6 +10,7 @@ from lightning.pytorch.utilities import rank_zero_info
 from typing_extensions import override
 
 from sapo_vl.export import export_checkpoint
+from sapo_vl.strategies import together
 
 
 class IterationCheckpoint(L.Callback):
@@ -81,9 +82,9 @@ class IterationCheckpoint(L.Callback):
         if not self.export:
             return
         folder = self._folder(trainer) / "hf"
-        if trainer.global_rank == 0:
-            export_checkpoint(checkpoint, folder, replace=True)
-        trainer.strategy.barrier("export")
+        with together(trainer.strategy):
+            if trainer.global_rank == 0:
+                export_checkpoint(checkpoint, folder, replace=True)
         rank_zero_info(f"model written to {folder}")
 
     def _save(self, trainer: L.Trainer) -> Path:

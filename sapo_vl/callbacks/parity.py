@@ -17,6 +17,7 @@ from typing_extensions import override
 from sapo_vl.policy import Policy
 from sapo_vl.policy.inputs import PIXELS, pad_left, prompt_positions
 from sapo_vl.rollout.engine import TOLERANCE, compute_dtype, tolerance_of
+from sapo_vl.strategies import together
 from sapo_vl.types import PromptBatch, PromptInputs, Sampling
 
 
@@ -67,10 +68,11 @@ class ParityCheck(L.Callback):
 
     def _check(self, pl_module: Any, batch: PromptBatch) -> None:
         policy: Policy = pl_module.policy
-        for prompt, inputs in zip(batch.prompts, batch.inputs, strict=True):
-            _check_media_tokens(policy, inputs, prompt.key)
-        part = self._part(batch)
-        _check_positions(policy, part.inputs)
+        with together(pl_module.trainer.strategy):
+            for prompt, inputs in zip(batch.prompts, batch.inputs, strict=True):
+                _check_media_tokens(policy, inputs, prompt.key)
+            part = self._part(batch)
+            _check_positions(policy, part.inputs)
         tolerance = self.tolerance or TOLERANCE[compute_dtype(policy)]
         figures = self._compare(pl_module, part)
         if (

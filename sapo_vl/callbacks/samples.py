@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from sapo_vl.callbacks.records import answers_record, append_lines
 from sapo_vl.evaluation import answers_of
+from sapo_vl.strategies import together
 from sapo_vl.types import IterationOutput, PromptBatch
 
 
@@ -39,12 +40,16 @@ class SampleLog(L.Callback):
         batch: PromptBatch,
         batch_idx: int,
     ) -> None:
-        if "iteration" not in outputs or trainer.global_rank or self.log_dir is None:
+        if "iteration" not in outputs or self.log_dir is None:
             return
         output: IterationOutput = outputs["iteration"]
         if output.iteration % self.every_n_iterations:
             return
-        folder = Path(self.log_dir)
+        with together(trainer.strategy):
+            if not trainer.global_rank:
+                self._write(output, Path(self.log_dir))
+
+    def _write(self, output: IterationOutput, folder: Path) -> None:
         answers = answers_of(output.batch.prompts, output.rollout, output.verdicts, "train")
         # A window that moves with the iteration, so that no task is always left out.
         start = output.iteration // self.every_n_iterations * self.prompts

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict
 from typing import Any
 
@@ -116,6 +116,8 @@ class PolicyModule(L.LightningModule):
     @override
     def on_load_checkpoint(self, checkpoint: dict[str, Any]) -> None:
         own = self._identity()
+        if own["base"] is None:  # not known on this rank
+            del own["base"]
         saved = {name: checkpoint.get("policy", {}).get(name) for name in own}
         if saved != own:
             raise ValueError(
@@ -147,7 +149,8 @@ class PolicyModule(L.LightningModule):
     def validation_step(
         self, batch: PromptBatch, batch_idx: int, dataloader_idx: int = 0
     ) -> dict[str, list[Answers]]:
-        return {"answers": self._evaluate(batch, wait=True)}
+        with self._ending_together():
+            return {"answers": self._evaluate(batch, wait=True)}
 
     @override
     def test_step(
@@ -155,7 +158,8 @@ class PolicyModule(L.LightningModule):
     ) -> dict[str, list[Answers]]:
         """Answer a batch; what is returned are the answers judged by now, maybe of earlier ones."""
         last = batch_idx + 1 == self.trainer.num_test_batches[dataloader_idx]
-        return {"answers": self._evaluate(batch, wait=last)}
+        with self._ending_together():
+            return {"answers": self._evaluate(batch, wait=last)}
 
     @override
     def predict_step(
@@ -163,7 +167,8 @@ class PolicyModule(L.LightningModule):
     ) -> list[Answers]:
         """Answer a user's own questions; those with a reference and a verifier are judged."""
         names = self.evaluation if len(batch) else ()
-        return [answers for name in names for answers in self._answer(batch, name)]
+        with self._ending_together():
+            return [answers for name in names for answers in self._answer(batch, name)]
 
     # The engine is made ready for a whole evaluation, not for each batch: ranks have unequal
     # numbers of those.
@@ -198,6 +203,15 @@ class PolicyModule(L.LightningModule):
     def _enter_rollout(self) -> None:
         ready = self.rollout.ready(self.policy, self.trainer.strategy)
         self._rollout_ready.enter_context(ready)
+
+    @contextmanager
+    def _ending_together(self) -> Iterator[None]:
+        """Where a step fails on one rank, leave with its error what the others leave at the end."""
+        try:
+            yield
+        except Exception as error:
+            self._rollout_ready.__exit__(type(error), error, error.__traceback__)
+            raise
 
     def leave_out(self, answers: Sequence[Answers]) -> None:
         """Take answers of an earlier, interrupted test as given; rank 0 counts them."""

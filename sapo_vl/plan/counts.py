@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +30,8 @@ class Counts:
     quantized: int = 0  # of the total, held in 4 bits
     reference: int = 0  # of the second model that a KL penalty takes
     largest_layer: int = 0  # most parameters of one decoder layer or embedding: gathered together
+    largest_block: int = 0  # most of one decoder layer
+    rest: int = 0  # outside of all decoder layers and vision blocks
 
     @property
     def total(self) -> int:
@@ -56,6 +58,8 @@ def count(
         adapters=adapter_parameters(model, adapters) if adapters else 0,
         quantized=_linear_of_language(model) if quantize else 0,
         largest_layer=largest_layer(model),
+        largest_block=max(_size(layer) for layer in _text_layers(model)),
+        rest=_size(model) - sum(map(_size, (*_text_layers(model), *_vision_blocks(model)))),
     )
 
 
@@ -76,9 +80,22 @@ def adapter_parameters(model: nn.Module, adapters: Adapters) -> int:
 
 def largest_layer(model: Any) -> int:
     """Parameters of the largest module that ZeRO-3 gathers at a time: a layer or an embedding."""
-    text = model.model.language_model
-    pieces = [*text.layers, text.embed_tokens]
-    return max(sum(p.numel() for p in piece.parameters()) for piece in pieces)
+    pieces = [*_text_layers(model), model.model.language_model.embed_tokens]
+    return max(map(_size, pieces))
+
+
+def _text_layers(model: Any) -> Iterable[nn.Module]:
+    layers: Iterable[nn.Module] = model.model.language_model.layers
+    return layers
+
+
+def _vision_blocks(model: Any) -> Iterable[nn.Module]:
+    blocks: Iterable[nn.Module] = model.model.visual.blocks
+    return blocks
+
+
+def _size(module: nn.Module) -> int:
+    return sum(p.numel() for p in module.parameters())
 
 
 def _linear_of_language(model: nn.Module) -> int:

@@ -37,8 +37,9 @@ class States:
     optimizer: int
     communication: int
     step: int  # during the optimizer's step alone
-    layers: int  # gathered by ZeRO-3 while training
-    whole: int  # gathered by ZeRO-3 for a rollout
+    unreduced: int  # gradients before ranks exchange them, where that is later
+    layers: int  # gathered while training
+    whole: int  # gathered for a rollout
     context: int
     cpu: int  # CPU memory, where states are offloaded
 
@@ -68,7 +69,7 @@ class Plan:
     def peaks(self) -> dict[str, int]:
         """The most that each phase takes."""
         held = self.states.held
-        update = self.states.gradients + self.states.layers
+        update = max(self.states.gradients, self.states.unreduced) + self.states.layers
         return {
             "rollout": held + self.states.whole + _padded(self.rollout.peak),
             "update": held + update + _padded(self.activations["run"].peak),
@@ -111,24 +112,31 @@ def make_plan(run: RunSettings, lengths: Lengths | None = None) -> Plan:
         second = load_architecture(run.reference, "model.reference_path")
         counts = replace(counts, reference=count(meta_model(second)).total)
     batch = largest_micro_batch(run, lengths, packed=packed)
+    work = arithmetic(run, lengths, packed=packed)
     return Plan(
         run=run,
         shape=shape,
         counts=counts,
         lengths=lengths,
         packed=packed,
-        states=_states(run, counts),
+        states=_states(run, counts, work),
         micro_batch=batch,
         activations=_activations(run, shape, counts, batch),
         rollout=_rollout(run, shape, lengths),
-        arithmetic=arithmetic(run, lengths, packed=packed),
+        arithmetic=work,
     )
 
 
 def with_sharding(plan: Plan, sharding: Sharding) -> Plan:
-    """The same run under another strategy, on as many GPUs."""
-    run = replace(plan.run, sharding=replace(sharding, ranks=plan.run.sharding.ranks))
-    return replace(plan, run=run, states=_states(run, plan.counts))
+    """The same run under another strategy, on as many GPUs, weights in the dtype that it takes."""
+    policy = plan.run.policy
+    if sharding.fsdp2:
+        policy = replace(policy, size=4)  # it refuses others under mixed precision
+    elif sharding.stage is not None:
+        policy = replace(policy, size=policy.activation_size)
+    sharding = replace(sharding, ranks=plan.run.sharding.ranks)
+    run = replace(plan.run, sharding=sharding, policy=policy)
+    return replace(plan, run=run, states=_states(run, plan.counts, plan.arithmetic))
 
 
 def longest(run: RunSettings, shape: Shape) -> Lengths:
@@ -137,15 +145,16 @@ def longest(run: RunSettings, shape: Shape) -> Lengths:
     return Lengths(prompt=run.prompt_tokens, image=image, response=run.sampling.max_new_tokens)
 
 
-def _states(run: RunSettings, counts: Counts) -> States:
+def _states(run: RunSettings, counts: Counts, work: Arithmetic) -> States:
     sharding = run.sharding
     numbers = states.Numbers(
         weight=run.policy.size,
+        gathered=run.policy.activation_size,
         trained=4 if counts.adapters else run.policy.size,
         moments=run.moments,
     )
     given = (counts, numbers, sharding)
-    gathers = sharding.splits_weights and run.in_process
+    several = max(work.micro_batches) > 1
     return States(
         weights=states.weights(*given),
         reference=states.reference(*given),
@@ -153,8 +162,9 @@ def _states(run: RunSettings, counts: Counts) -> States:
         optimizer=states.optimizer_states(*given),
         communication=states.communication(*given),
         step=states.optimizer_step(*given),
+        unreduced=states.unreduced(counts, sharding) if several else 0,
         layers=states.gathered_layers(*given),
-        whole=states.weights_whole(counts, numbers) if gathers else 0,
+        whole=states.gathered_whole(*given) if run.in_process else 0,
         context=states.CONTEXT,
         cpu=states.offloaded(*given),
     )

@@ -14,6 +14,8 @@ from lightning.pytorch.strategies import (
     StrategyRegistry,
 )
 
+from sapo_vl.strategies import FSDP2Strategy
+
 MAX_LIVE = 1_000_000_000  # DeepSpeed's default of stage3_max_live_parameters
 PREFETCH = 50_000_000  # DeepSpeed's default of stage3_prefetch_bucket_size
 
@@ -23,7 +25,8 @@ class Sharding:
     """Which states are split, and the buffers that splitting takes.
 
     ``stage`` is ZeRO's: 1 splits the optimizer's states, 2 gradients too, 3 weights too. None is
-    plain data parallelism or one device, where the optimizer works on the weights as they are.
+    FSDP2, plain data parallelism or one device, where the optimizer works on the weights as they
+    are held.
     """
 
     ranks: int = 1
@@ -35,16 +38,24 @@ class Sharding:
     overlap: bool = True  # reduce while the backward pass goes on
     max_live: int = MAX_LIVE  # elements that ZeRO-3 keeps gathered
     bucket_views: bool = False  # DDP's gradients are views of its buckets
+    fsdp2: bool = False
+
+    @property
+    def name(self) -> str:
+        """What people call it."""
+        if self.fsdp2:
+            return "FSDP2"
+        return "no ZeRO" if self.stage is None else f"ZeRO-{self.stage}"
 
     @property
     def splits_weights(self) -> bool:
-        """ZeRO-3."""
-        return self.stage == 3
+        """ZeRO-3 and FSDP2."""
+        return self.stage == 3 or self.fsdp2
 
     @property
     def splits_gradients(self) -> bool:
-        """ZeRO-2 and 3."""
-        return self.stage in (2, 3)
+        """ZeRO-2, 3 and FSDP2."""
+        return self.stage in (2, 3) or self.fsdp2
 
 
 # What the files of configs/strategy/ come to, by name; a test holds them to the files.
@@ -55,6 +66,7 @@ STRATEGIES = {
     "zero2_offload": Sharding(stage=2, offload_optimizer=True),
     "zero3": Sharding(stage=3, max_live=0),
     "zero3_offload": Sharding(stage=3, max_live=0, offload_optimizer=True, offload_parameters=True),
+    "fsdp2": Sharding(fsdp2=True),
 }
 
 
@@ -67,10 +79,13 @@ def read_sharding(strategy: Any, ranks: int) -> Sharding:
     kind, arguments = _class_of(strategy)
     if issubclass(kind, DeepSpeedStrategy):
         return _zero(arguments, ranks)
+    if issubclass(kind, FSDP2Strategy):
+        return Sharding(ranks=ranks, fsdp2=True)
     if issubclass(kind, DDPStrategy | SingleDeviceStrategy):
         return Sharding(ranks=ranks, bucket_views=bool(arguments.get("gradient_as_bucket_view")))
     raise ValueError(
-        f"trainer.strategy is {kind.__name__}; the plan knows DeepSpeed, DDP and a single device"
+        f"trainer.strategy is {kind.__name__}; the plan knows DeepSpeed, DDP, "
+        "sapo_vl.strategies.FSDP2Strategy and a single device"
     )
 
 

@@ -59,7 +59,10 @@ sample with vLLM servers, which split them: [rollout.md](rollout.md).
   against the most that torch allocates in an update within 10 %
   (`tests/plan/test_activation_formulas.py`). That was measured on a CPU. Nothing here has been
   measured on a GPU yet.
-- Communication buffers, weights that ZeRO-3 holds while it works, the optimizer's temporaries, the
+- What each rank holds under FSDP2 (shares, whole gradients between micro-batches, weights gathered
+  for a rollout) was compared with what two processes hold, within 0.5 %
+  (`tests/strategies/test_fsdp2.py`).
+- Communication buffers, weights gathered while it works, the optimizer's temporaries, the
   CUDA context (2 GiB) and fragments (5 % of what comes and goes) are estimates; `scripts/plan.py`
   marks them with ~.
 - Qwen3.5's linear attention is counted as transformers' own torch code runs it; the kernels of

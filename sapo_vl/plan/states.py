@@ -24,15 +24,23 @@ class Numbers:
     """Bytes of a number, and copies that the optimizer keeps of each parameter."""
 
     weight: int  # of a weight of the model
+    gathered: int  # of a weight that computes: FSDP2 gathers in the precision of the trainer
     trained: int  # of a weight that trains: adapters are float32
     moments: int  # tensors of the parameter's size in the optimizer's state; 2 for Adam
 
 
 def weights(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
-    """The model's weights: all of them, or a share under ZeRO-3 (none where offloaded)."""
+    """The model's weights: all of them, or a share under ZeRO-3 (none where offloaded), FSDP2."""
     if sharding.splits_weights and sharding.offload_parameters:
         return 0
     return _share(weights_whole(counts, numbers), sharding.ranks if sharding.splits_weights else 1)
+
+
+def gathered_whole(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
+    """The whole model where ranks that hold shares gather it for a rollout."""
+    if sharding.fsdp2:
+        return (counts.total + counts.adapters) * numbers.gathered
+    return weights_whole(counts, numbers) if sharding.splits_weights else 0
 
 
 def weights_whole(counts: Counts, numbers: Numbers) -> int:
@@ -50,10 +58,10 @@ def reference(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
 
 
 def gradients(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
-    """Gradients between micro-batches, in the dtype of what trains.
+    """Gradients after the last micro-batch, in the dtype of what trains.
 
-    ZeRO-2 and 3 keep a share of them; on the CPU where the optimizer is. DDP keeps its buckets
-    besides, twice as much with several ranks, unless ``gradient_as_bucket_view`` is on.
+    ZeRO-2, 3 and FSDP2 keep a share of them; on the CPU where the optimizer is. DDP keeps its
+    buckets besides, twice as much with several ranks, unless ``gradient_as_bucket_view`` is on.
     """
     whole = counts.trainable * numbers.trained
     if sharding.splits_gradients:
@@ -62,14 +70,25 @@ def gradients(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
     return whole * 2 if copied else whole
 
 
+def unreduced(counts: Counts, sharding: Sharding) -> int:
+    """Gradients between micro-batches where FSDP2 keeps them whole: in float32, on every rank.
+
+    Ranks exchange after the last micro-batch alone. Source: ``FSDPParam`` in torch's
+    ``_fully_shard``, ``unsharded_accumulated_grad`` of the reduction's dtype.
+    """
+    return 4 * counts.trainable if sharding.fsdp2 and sharding.ranks > 1 else 0
+
+
 def optimizer_states(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
     """States of the optimizer on the GPU.
 
     Under DeepSpeed a float32 master and float32 moments, 12 bytes for Adam, a share on each rank.
-    Without it the moments alone, in the weights' own dtype: bf16-true keeps bfloat16 moments.
+    Without it the moments alone, in the weights' own dtype: bf16-true keeps bfloat16 moments. Under
+    FSDP2 a share of those.
     """
     if sharding.stage is None:
-        return counts.trainable * numbers.trained * numbers.moments
+        whole = counts.trainable * numbers.trained * numbers.moments
+        return _share(whole, sharding.ranks if sharding.fsdp2 else 1)
     if sharding.offload_optimizer:
         return 0
     return _share(counts.trainable * 4 * (1 + numbers.moments), sharding.ranks)
@@ -81,7 +100,7 @@ def optimizer_step(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
     The second is what torch's foreach implementations take; an estimate.
     """
     if sharding.stage is None:
-        return counts.trainable * numbers.trained
+        return _share(counts.trainable * numbers.trained, sharding.ranks if sharding.fsdp2 else 1)
     if sharding.offload_optimizer:
         return 0
     return _share(2 * 4 * counts.trainable, sharding.ranks)
@@ -112,13 +131,19 @@ def communication(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
 
 
 def gathered_layers(counts: Counts, numbers: Numbers, sharding: Sharding) -> int:
-    """Weights that ZeRO-3 has gathered during a forward or backward pass; an estimate.
+    """Weights that are gathered during a forward or backward pass; an estimate.
 
-    Two layers (the one at work and the next), what is fetched ahead, and those kept for reuse up
-    to ``stage3_max_live_parameters``.
+    ZeRO-3: two layers (the one at work and the next), what is fetched ahead, and those kept for
+    reuse up to ``stage3_max_live_parameters``. FSDP2: what is outside of layers all the time, the
+    layer at work, the next one twice (as it comes and as it is copied), and the float32 gradients
+    of one of them on their way.
     """
     if not sharding.splits_weights:
         return 0
+    if sharding.fsdp2:
+        elements = min(counts.rest + 3 * counts.largest_block, counts.total)
+        sent = 4 * min(max(counts.rest, counts.largest_block), counts.trainable)
+        return elements * numbers.gathered + sent
     elements = max(2 * counts.largest_layer + PREFETCH, sharding.max_live)
     return min(elements, counts.total) * numbers.weight
 

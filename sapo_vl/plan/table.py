@@ -90,12 +90,12 @@ def _run(plan: Plan) -> Table:
 
 def _states(plan: Plan) -> Table:
     sharding, held = plan.run.sharding, plan.states
-    name = "no ZeRO" if sharding.stage is None else f"ZeRO-{sharding.stage}"
-    table = _table(f"Held by each of {sharding.ranks} GPUs, {name}", "", "GiB")
+    table = _table(f"Held by each of {sharding.ranks} GPUs, {sharding.name}", "", "GiB")
     rows = {
         "weights": held.weights,
         **({"reference policy": held.reference} if plan.run.reference else {}),
         "gradients": held.gradients,
+        "gradients between micro-batches": held.unreduced,
         "optimizer states": held.optimizer,
         "communication": held.communication,
         "gathered layers": held.layers,
@@ -104,7 +104,8 @@ def _states(plan: Plan) -> Table:
         "context": held.context,
     }
     for label, number in rows.items():
-        table.add_row(_marked(label), gib(number))
+        if number or label != "gradients between micro-batches":
+            table.add_row(_marked(label), gib(number))
     if held.cpu:
         table.add_row("CPU memory instead", gib(held.cpu))
     return table

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError
 from torch import nn
-from transformers import AutoConfig, AutoModelForImageTextToText
+from transformers import AutoConfig, AutoModelForImageTextToText, GenerationConfig
 
 from sapo_vl.policy.config import PolicyConfig
 from sapo_vl.policy.lora import add_adapters
@@ -77,6 +78,8 @@ def load_model(config: PolicyConfig) -> nn.Module:
 def load_base(config: PolicyConfig) -> Any:
     """Load (or draw) the weights of ``config.path`` on the default device, without adapters.
 
+    On the meta device nothing is read: what comes has the shapes alone.
+
     Raises:
         FileNotFoundError: the folder or its weights are missing or unreadable.
         ImportError: ``quantize`` without bitsandbytes.
@@ -102,7 +105,16 @@ def load_base(config: PolicyConfig) -> Any:
         )
     if config.weights == "random":
         return AutoModelForImageTextToText.from_config(hf_config, **options)
+    if torch.get_default_device().type == "meta":
+        return _without_weights(config.path, hf_config, options)
     return _load_weights(config.path, options)
+
+
+def _without_weights(path: str, hf_config: Any, options: dict[str, Any]) -> Any:
+    model = AutoModelForImageTextToText.from_config(hf_config, **options)
+    with suppress(OSError):  # a folder needs no generation_config.json
+        model.generation_config = GenerationConfig.from_pretrained(path)
+    return model
 
 
 def _load_weights(path: str, options: dict[str, Any]) -> Any:

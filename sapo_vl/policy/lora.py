@@ -96,10 +96,10 @@ def float32_adapters(model: nn.Module) -> list[nn.Parameter]:
 def base_fingerprint(model: nn.Module) -> int | None:
     """Number that tells one frozen base from another, from a few values of every tensor.
 
-    None where ZeRO-3 has split the tensors over ranks.
+    None where ZeRO-3 has split the tensors over ranks, or this rank has not loaded them (FSDP2).
     """
     frozen = [p for p in model.parameters() if not p.requires_grad]
-    if any(hasattr(p, "ds_id") for p in frozen):
+    if any(hasattr(p, "ds_id") or p.is_meta for p in frozen):
         return None
     crc = 0
     for parameter in frozen:

@@ -101,9 +101,11 @@ class Policy(nn.Module):
         adapters = [(p, p.data) for p in float32_adapters(self)]
         super()._apply(fn, recurse)
         for parameter, value in adapters:
-            parameter.data = value.to(parameter.device)
+            if _has_values(value, parameter):
+                parameter.data = value.to(parameter.device)
         for module, name, frequencies in exact:
-            setattr(module, name, frequencies.to(getattr(module, name).device))
+            if _has_values(frequencies, now := getattr(module, name)):
+                setattr(module, name, frequencies.to(now.device))
         return self
 
     @contextmanager
@@ -265,6 +267,11 @@ class Policy(nn.Module):
             if token is not None:
                 banned[token] = True
         return banned
+
+
+def _has_values(tensor: Tensor, at: Tensor) -> bool:
+    """Whether it can be moved to the device of ``at``: from meta there is nothing to be moved."""
+    return at.is_meta or not tensor.is_meta
 
 
 def _unshared_layers(config: Any) -> list[str]:

@@ -24,6 +24,7 @@ class RolloutEngine(Protocol):
         """Context in which the engine may be called, as often as each rank likes.
 
         Every rank has to enter and leave it; no gradient inside, and the policy stays as it is.
+        Where one rank fails inside, every rank raises as it leaves (``strategies.together``).
         """
         ...
 

@@ -5,8 +5,8 @@ Shape letters: P prompts, G group size, B = P * G rows, T response tokens, V voc
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from sapo_vl.policy.decoding import Decoder
 from sapo_vl.policy.head import entropy
 from sapo_vl.rollout.build import to_rollout
 from sapo_vl.rollout.draws import Seed, penalised, pick, restrict, uniform_draws
-from sapo_vl.strategies import whole_weights
+from sapo_vl.strategies import together, whole_weights
 from sapo_vl.types import PromptBatch, Rollout, Sampling
 
 
@@ -44,7 +44,7 @@ class Sampler:
 
     def ready(self, policy: Policy, strategy: Any) -> AbstractContextManager[None]:
         """Context with whole weights on every rank."""
-        return whole_weights(strategy)
+        return _whole_weights_together(strategy)
 
     def __call__(
         self, policy: Policy, batch: PromptBatch, sampling: Sampling, seed: Seed
@@ -108,6 +108,12 @@ class Sampler:
             )
             _decode(policy, decoder, torch.tensor(rows, device=device), sampling, uniform_BT, drawn)
         return drawn.rollout(policy, g)
+
+
+@contextmanager
+def _whole_weights_together(strategy: Any) -> Iterator[None]:
+    with whole_weights(strategy), together(strategy):
+        yield
 
 
 @dataclass(frozen=True, slots=True)

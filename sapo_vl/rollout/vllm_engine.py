@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -26,8 +26,9 @@ from sapo_vl.rollout.vllm_client import VLLMClient, VLLMError
 from sapo_vl.rollout.vllm_probe import PROBE, largest_gaps, probe_batch
 from sapo_vl.rollout.vllm_request import generate_body, prompt_seed
 from sapo_vl.rollout.vllm_served import Served, ask_served
-from sapo_vl.rollout.vllm_sync import hand_over, largest_of_ranks, on_every_rank
+from sapo_vl.rollout.vllm_sync import hand_over, largest_of_ranks
 from sapo_vl.rollout.vllm_weights import fingerprint
+from sapo_vl.strategies import together
 from sapo_vl.types import Prompt, PromptBatch, PromptInputs, Rollout, Sampling
 
 
@@ -88,12 +89,12 @@ class VLLMEngine:
 
         Raises:
             VLLMError: it is not there or not fit for this policy.
+            RuntimeError: another rank's is not.
         """
         if self.served is None:
             self._client = self.clients[strategy.global_rank % len(self.clients)]
-            self.served = on_every_rank(
-                strategy, policy.device, lambda: ask_served(self._client, policy)
-            )
+            with together(strategy):
+                self.served = ask_served(self._client, policy)
 
     def ready(self, policy: Policy, strategy: Any) -> AbstractContextManager[None]:
         """Hand the weights over if they have changed; every rank has to call this.
@@ -113,7 +114,7 @@ class VLLMEngine:
             self._known, self.handed_over = own, number
             if self._has_to_verify():
                 self._verify(policy, strategy)
-        return nullcontext()
+        return together(strategy)
 
     def __call__(
         self, policy: Policy, batch: PromptBatch, sampling: Sampling, seed: Seed
@@ -187,10 +188,9 @@ class VLLMEngine:
         assert self.served is not None
         with strategy.precision_plugin.forward_context():  # compute as an iteration does
             batch = probe_batch(policy)
-            drawn = on_every_rank(
-                strategy, policy.device, lambda: self(policy, batch, PROBE, (0, 0))
-            )
-            found = max(largest_gaps(policy, batch, drawn, PROBE.temperature))
+            with together(strategy):
+                drawn = self(policy, batch, PROBE, (0, 0))
+                found = max(largest_gaps(policy, batch, drawn, PROBE.temperature))
             tolerance = self.rounding(policy)
         gap = largest_of_ranks(strategy, policy.device, found)
         if not gap <= tolerance:  # also catches NaN

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 from transformers.utils import logging as hf_logging
 
 from sapo_vl.export.folder import whole_folder
@@ -23,6 +24,7 @@ from sapo_vl.policy import Policy
 from sapo_vl.policy.published import save_published
 from sapo_vl.rollout.vllm_client import VLLMClient, VLLMError
 from sapo_vl.rollout.vllm_weights import published_state
+from sapo_vl.strategies import together
 
 # Keys and values of prompts and features of images, of the old weights. A reload empties the
 # worker's store of features alone; the scheduler still counts on them, and the engine dies of it.
@@ -56,16 +58,25 @@ def hand_over(
     state = published_state(policy, dtype, keep=strategy.global_rank == 0)
     target = Path(strategy.broadcast(str(folder.resolve() / f"policy-{version:06d}"), src=0))
 
-    def write_and_load() -> None:
+    with together(strategy):
+        if strategy.global_rank == 0:
+            _write(policy, target, state)
+            state.clear()
+            with ThreadPoolExecutor(len(clients)) as pool:
+                list(pool.map(lambda client: load(client, target), clients))
+            _remove_others(target)
+    return str(target)
+
+
+def _write(policy: Policy, target: Path, state: dict[str, Tensor]) -> None:
+    try:
         with whole_folder(target, replace=True) as partial, _no_bar():
             save_published(policy.model, partial, state=state)
-        state.clear()
-        with ThreadPoolExecutor(len(clients)) as pool:
-            list(pool.map(lambda client: load(client, target), clients))
-        _remove_others(target)
-
-    on_rank_0(strategy, write_and_load)
-    return str(target)
+    except OSError as error:
+        raise RuntimeError(
+            f"weights for the vLLM server could not be written to {target}: {error} "
+            "(model.rollout.init_args.folder)"
+        ) from error
 
 
 def load(client: VLLMClient, folder: Path) -> None:
@@ -90,35 +101,6 @@ def load(client: VLLMClient, folder: Path) -> None:
             "the same path (model.rollout.init_args.folder). Its weights may be mixed now: start "
             "it again before the run goes on."
         ) from error
-
-
-def on_rank_0(strategy: Any, work: Callable[[], None]) -> None:
-    """Do something on rank 0 while the others wait; what it raises is raised on every rank."""
-    failed: str | None = None
-    cause: Exception | None = None
-    if strategy.global_rank == 0:
-        try:
-            work()
-        except Exception as error:
-            failed, cause = f"{type(error).__name__}: {error}", error
-    failed = strategy.broadcast(failed, src=0)
-    if failed is not None:
-        raise RuntimeError(f"weights could not be handed to the vLLM server: {failed}") from cause
-
-
-def on_every_rank(strategy: Any, device: torch.device, work: Callable[[], Any]) -> Any:
-    """Do something on each rank; where it fails on one, all of them stop."""
-    result, mine = None, None
-    try:
-        result = work()
-    except (VLLMError, ValueError) as error:
-        mine = error
-    failed = largest_of_ranks(strategy, device, mine is not None)
-    if mine is not None:
-        raise mine
-    if failed:
-        raise RuntimeError("the vLLM server of another rank failed; that rank's error says how")
-    return result
 
 
 def largest_of_ranks(strategy: Any, device: torch.device, number: float) -> float:

@@ -8,6 +8,7 @@ from sapo_vl.strategies.by_strategy import (
 )
 from sapo_vl.strategies.fsdp2 import FSDP2Strategy
 from sapo_vl.strategies.gathering import gathered
+from sapo_vl.strategies.together import together
 from sapo_vl.strategies.zero import ZeroStrategy
 
 __all__ = [
@@ -17,5 +18,6 @@ __all__ = [
     "fitting_optimizer",
     "gathered",
     "held_frozen",
+    "together",
     "whole_weights",
 ]

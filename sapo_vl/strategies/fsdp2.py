@@ -20,6 +20,7 @@ from typing_extensions import override
 
 from sapo_vl.policy import Policy
 from sapo_vl.strategies.by_strategy import clip_and_step, held_frozen, whole_weights
+from sapo_vl.strategies.fsdp2_fill import fill, loaded_once
 
 ENTRIES = ("score", "decoder", "log_probs")  # of the policy, in place of its forward
 
@@ -29,6 +30,9 @@ class FSDP2Strategy(ModelParallelStrategy):
 
     Under bf16-mixed they are held in float32, gathered and computed with in bfloat16; gradients are
     reduced in float32.
+
+    Rank 0 loads the model into CPU memory, whole; the other ranks never hold more than their share
+    and one tensor.
 
     A checkpoint is one file of whole tensors, as without a strategy.
 
@@ -65,8 +69,21 @@ class FSDP2Strategy(ModelParallelStrategy):
             # Before the split: a cast leaves some tensors out, which it finds as they are.
             assert self.model is not None
             self.model = self.precision_plugin.convert_module(self.model)
-            _split(self.policy, self.device_mesh["data_parallel"], self.precision_plugin.precision)
+            self.split(self.policy)
         super().setup(trainer)
+
+    def split(self, policy: Policy) -> None:
+        """Leave every rank its share of a policy that was loaded in ``model_sharded_context``."""
+        loaded = {name: p.detach() for name, p in policy.named_parameters()}
+        _split(policy, self.device_mesh["data_parallel"], self.precision_plugin.precision)
+        fill(policy, loaded, self.root_device)
+
+    @contextmanager
+    @override
+    def model_sharded_context(self) -> Iterator[None]:
+        """Let rank 0 alone load the weights; the others get their shares at the set-up."""
+        with loaded_once(self):
+            yield
 
     @contextmanager
     @override
@@ -143,10 +160,9 @@ def _whole_weights(strategy: FSDP2Strategy) -> Iterator[None]:
 
 @held_frozen.register
 def _held_frozen(strategy: FSDP2Strategy, policy: Policy, load: Callable[[], Policy]) -> Any:
-    with policy.device:
+    with strategy.model_sharded_context():
         second: Any = strategy.precision_plugin.convert_module(load())
-    mesh, precision = strategy.device_mesh["data_parallel"], strategy.precision_plugin.precision
-    _split(second, mesh, precision)
+    strategy.split(second)
     second.set_reshard_after_forward(True, recurse=False)  # the root would stay whole
     return second
 

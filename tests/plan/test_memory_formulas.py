@@ -25,8 +25,11 @@ from sapo_vl.rollout import Sampler
 MILLION = Counts(
     parts=(PartSize("vision", 200_000, 0), PartSize("language", 800_000, 800_000)),
     largest_layer=50_000,
+    largest_block=30_000,
+    rest=60_000,
 )
-BF16 = Numbers(weight=2, trained=2, moments=2)
+BF16 = Numbers(weight=2, gathered=2, trained=2, moments=2)
+MIXED = Numbers(weight=4, gathered=2, trained=4, moments=2)
 EIGHT_B = Shape.of(load_architecture("Qwen/Qwen3-VL-8B-Instruct"))
 
 
@@ -58,6 +61,18 @@ def test_what_is_offloaded_lies_in_cpu_memory() -> None:
     assert states.offloaded(MILLION, BF16, both) == 4 * 4 * 200_000 + 500_000
     assert states.optimizer_step(MILLION, BF16, both) == 0
     assert states.offloaded(MILLION, BF16, Sharding(ranks=4, stage=2)) == 0
+
+
+def test_fsdp2_splits_float32_weights_and_gathers_half_precision() -> None:
+    given = (MILLION, MIXED, Sharding(ranks=4, fsdp2=True))
+    assert states.weights(*given) == 4 * 1_000_000 // 4
+    assert states.gradients(*given) == 4 * 800_000 // 4
+    assert states.optimizer_states(*given) == 2 * 4 * 800_000 // 4  # the weights are the masters
+    assert states.optimizer_step(*given) == 4 * 800_000 // 4
+    assert states.gathered_whole(*given) == 2 * 1_000_000
+    assert states.gathered_layers(*given) == 2 * (60_000 + 3 * 30_000) + 4 * 60_000
+    assert states.unreduced(MILLION, given[-1]) == 4 * 800_000
+    assert states.unreduced(MILLION, Sharding(ranks=4, stage=3)) == 0
 
 
 def test_buffers_are_those_of_deepspeeds_documentation() -> None:
@@ -168,6 +183,10 @@ def test_frozen_parts_have_no_states() -> None:
     counts = count(model, ["vision", "merger"])
     assert counts.trainable == 8_190_735_360
     assert counts.largest_layer == 622_329_856  # the embedding, larger than a layer
+    assert counts.largest_block == 192_946_432  # 4096 x (12288 x 3 + 10240) and norms
+    visual = model.model.visual
+    blocks = sum(p.numel() for p in visual.blocks.parameters())
+    assert counts.rest == counts.total - 36 * counts.largest_block - blocks
 
 
 def test_adapters_alone_train() -> None:
@@ -194,4 +213,4 @@ def test_adapters_are_those_of_peft(parts: tuple[str, ...]) -> None:
 
 
 def test_strategies_are_named_as_their_files() -> None:
-    assert list(STRATEGIES) == "ddp zero1 zero2 zero2_offload zero3 zero3_offload".split()
+    assert list(STRATEGIES) == "ddp zero1 zero2 zero2_offload zero3 zero3_offload fsdp2".split()

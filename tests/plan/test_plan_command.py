@@ -140,6 +140,24 @@ def test_a_kl_penalty_takes_a_second_model_and_a_pass(
     assert other["states"]["reference"] == 2 * published_parameters(smaller[1])
 
 
+def test_fsdp2(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    p, trained = 8_767_123_696, 8_190_735_360
+    code, plan = written(tmp_path, "--config", str(CONFIGS / "strategy/fsdp2.yaml"))
+    assert code == 0
+    held = plan["states"]
+    assert (held["weights"], held["gradients"]) == (4 * p // 8, 4 * trained // 8)
+    assert (held["optimizer"], held["whole"]) == (8 * trained // 8, 2 * p)
+    assert held["unreduced"] == 4 * trained  # four micro-batches an update
+    assert plan["strategies"]["fsdp2"] == plan["peaks"]
+    _, other = written(tmp_path, "--config", str(CONFIGS / "strategy/zero3.yaml"))
+    assert other["strategies"]["fsdp2"] == plan["peaks"]
+    assert plan["strategies"]["zero3"] == other["peaks"]
+    assert "8 GPUs, FSDP2" in capsys.readouterr().out
+    one = ("--model.micro_batch.responses=64", "--model.micro_batch.tokens=0")
+    _, plan = written(tmp_path, "--config", str(CONFIGS / "strategy/fsdp2.yaml"), *one)
+    assert plan["states"]["unreduced"] == 0
+
+
 def test_the_largest_is_the_largest(tmp_path: Path) -> None:
     run = read_settings(arguments(*overlay(tmp_path, ZERO2)))
     plan, memory = make_plan(run), gpu_bytes(80)

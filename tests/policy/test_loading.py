@@ -184,3 +184,20 @@ def test_the_published_layout_loads(copied_folder: Path) -> None:
         assert after.patch_size == before.patch_size
     old, new = (p.model.config.text_config.rope_parameters for p in (now, published))
     assert old == new
+
+
+def test_on_the_meta_device_nothing_is_read(
+    family: str, model_folder: Callable[[str], Path], load_policy: Callable[..., Policy]
+) -> None:
+    policy, config = load_policy(family), PolicyConfig(path=str(model_folder(family)))
+    with torch.device("meta"):
+        shapes = Policy(config)
+    assert shapes.eos_ids == policy.eos_ids
+    for kind in ("named_parameters", "named_buffers"):
+        found, wanted = dict(getattr(shapes, kind)()), dict(getattr(policy, kind)())
+        assert list(found) == list(wanted)  # a tied head once
+        for name, value in found.items():
+            assert value.is_meta
+            assert (value.shape, value.dtype) == (wanted[name].shape, wanted[name].dtype), name
+    shapes.to_empty(device="cpu")
+    assert not any(value.is_meta for value in (*shapes.parameters(), *shapes.buffers()))

@@ -14,6 +14,10 @@ from test_zero import LAYERS, apart, assert_equal, launch
 from zero_case import Case
 
 from sapo_vl.export import export_checkpoint
+from sapo_vl.plan import load_architecture, meta_model, states
+from sapo_vl.plan.counts import Adapters, count
+from sapo_vl.plan.sharding import Sharding
+from sapo_vl.plan.states import Numbers
 from sapo_vl.policy import Policy, PolicyConfig
 
 pytestmark = pytest.mark.slow
@@ -37,6 +41,62 @@ def test_iterations_equal_one_process_and_resume_to_the_bit(
     export_checkpoint(tmp_path / "checkpoint/checkpoints/iteration-000001.ckpt", tmp_path / "hf")
     exported = Policy(PolicyConfig(path=str(tmp_path / "hf"))).model.state_dict()
     assert apart({"weights": exported}, got["first"]) == 0
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_all_ranks_hold_what_the_first_has_loaded(
+    model_folder: Callable[[str], Path], tmp_path: Path
+) -> None:
+    families = ("qwen2_5_vl", "qwen3_vl", "qwen3_vl_moe", "qwen3_5")
+    still = {"lr": 0.0, "iterations": 1}  # what is loaded is what is there at the end
+    cases = [Case(family, str(model_folder(family)), **still) for family in families]
+    tied = str(model_folder("qwen3_vl"))
+    cases += [
+        Case("random", tied, weights="random", **still),
+        Case("lora", tied, lora=LAYERS, **still),
+        Case("frozen", tied, freeze=["vision"], **still),
+    ]
+    wanted = {case.name: zero_case.run(case, tmp_path) for case in cases}
+    launch([replace(c, fsdp2=True) for c in cases], tmp_path)
+    for name, rank in ((case.name, rank) for case in cases for rank in (0, 1)):
+        result = torch.load(tmp_path / f"{name}-{rank}.pt", weights_only=True)
+        for kind in ("weights", "published", "rotary"):
+            assert result[kind].keys() == wanted[name][kind].keys(), name
+            for key, value in wanted[name][kind].items():
+                assert torch.equal(result[kind][key], value), (name, rank, kind, key)
+
+
+def test_each_rank_holds_what_the_plan_says(project: Project, tmp_path: Path) -> None:
+    base = Case("full", project.model, fsdp2=True, optimizer="AdamW", lr=1e-3, iterations=1)
+    cases = [
+        base,
+        replace(base, name="frozen", freeze=["vision", "merger"]),
+        replace(base, name="lora", lora=LAYERS),
+        replace(base, name="half", precision="bf16-mixed"),
+    ]
+    launch(cases, tmp_path)
+    for case in cases:
+        counts = count(
+            meta_model(load_architecture(project.model)),
+            case.freeze,  # type: ignore[arg-type]
+            Adapters(rank=4, targets=tuple(LAYERS)) if case.lora else None,
+        )
+        gathered = 2 if case.name == "half" else 4
+        numbers = Numbers(weight=4, gathered=gathered, trained=4, moments=2)
+        given = (counts, numbers, Sharding(ranks=2, fsdp2=True))
+        wanted = {
+            "weights": states.weights(*given),
+            "gradients": states.gradients(*given),
+            "optimizer": states.optimizer_states(*given),
+            "unreduced": states.unreduced(counts, given[-1]),
+            "whole": states.gathered_whole(*given),
+        }
+        for rank in (0, 1):
+            held = torch.load(tmp_path / f"{case.name}-{rank}.pt", weights_only=True)["held"]
+            assert held.keys() == wanted.keys()
+            for name, number in wanted.items():
+                # Rows that do not divide by two are one rank's.
+                assert held[name] == pytest.approx(number, rel=5e-3), (case.name, rank, name)
 
 
 def test_adapters_fine_tuning_and_checkpointing_equal_one_process(

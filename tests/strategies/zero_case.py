@@ -19,6 +19,8 @@ import numpy as np
 import torch
 from models import encode, picture
 from project import trainer as quiet_trainer
+from torch.distributed.fsdp import FSDPModule
+from torch.distributed.tensor import DTensor
 from torch.optim.lr_scheduler import LambdaLR
 from torch.utils.data import DataLoader
 
@@ -77,6 +79,7 @@ class Kept(L.Callback):
         self.weights: dict[str, torch.Tensor] = {}
         self.rotary: dict[str, torch.Tensor] = {}
         self.published: dict[str, torch.Tensor] = {}  # as a vLLM server gets them
+        self.held: dict[str, int] = {"unreduced": 0}  # bytes on this rank
 
     def on_train_batch_end(self, trainer: Any, pl_module: Any, outputs: Any, *_: Any) -> None:
         if "iteration" not in outputs:  # supervised fine-tuning
@@ -87,10 +90,28 @@ class Kept(L.Callback):
             row |= {} if u.kl_NT is None else {"kl": float(u.kl_NT.max())}
             self.rows.append(row | {"iteration": out.iteration})
 
+    def on_after_backward(self, trainer: Any, pl_module: Any) -> None:
+        parts = [m for m in pl_module.modules() if isinstance(m, FSDPModule)]
+        groups = [group for part in parts for group in part._get_fsdp_state()._fsdp_param_groups]
+        held = 0
+        for one in (one for group in groups for one in group.fsdp_params):
+            grad = one.unsharded_accumulated_grad
+            grad = one._unsharded_param.grad if grad is None else grad
+            held += 0 if grad is None else grad.nbytes
+        self.held["unreduced"] = max(self.held["unreduced"], held)
+
     def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        parameters = list(pl_module.policy.parameters())
+        optimizer = trainer.optimizers[0]
+        states = [v for state in optimizer.state.values() for v in state.values()]
+        moments = [v for v in states if isinstance(v, torch.Tensor) and v.ndim]
+        self.held["weights"] = sum(share(p).nbytes for p in parameters)
+        self.held["optimizer"] = sum(share(v).nbytes for v in moments)
+        self.held["gradients"] = sum(share(p.grad).nbytes for p in parameters if p.grad is not None)
         self.published = published_state(pl_module.policy, torch.float32, keep=True)
         with torch.no_grad(), whole_weights(trainer.strategy):
             assert not torch.is_grad_enabled()  # a graph would be kept for nothing
+            self.held["whole"] = sum(p.nbytes for p in pl_module.policy.parameters())
             state = pl_module.policy.model.state_dict()
             self.weights = {k: whole(v).float().cpu().clone() for k, v in state.items()}
             buffers = pl_module.policy.model.named_buffers()
@@ -100,6 +121,12 @@ class Kept(L.Callback):
 def whole(value: torch.Tensor) -> torch.Tensor:
     """All of a tensor that FSDP2 may have split."""
     return getattr(value.detach(), "full_tensor", value.detach)()
+
+
+def share(value: Any) -> torch.Tensor:
+    """What this rank has of a tensor that FSDP2 may have split."""
+    found: torch.Tensor = value.to_local() if isinstance(value, DTensor) else value
+    return found
 
 
 def batches(case: Case, iterations: int, rank: int, world: int) -> list[PromptBatch]:
@@ -211,7 +238,8 @@ def run(case: Case, root: Path, rank: int = 0, world: int = 1) -> dict[str, Any]
         path = Path(case.folder) / "checkpoints" / f"iteration-{case.stop:06d}.ckpt"
         second.fit(module_of(case), DataLoader(rest, batch_size=None), ckpt_path=path)
         kept.rows = rows + kept.rows
-    return {name: getattr(kept, name) for name in ("weights", "rotary", "rows", "published")}
+    names = ("weights", "rotary", "rows", "published", "held")
+    return {name: getattr(kept, name) for name in names}
 
 
 def main() -> None:
