@@ -37,6 +37,12 @@ class _Temperature(L.Callback):
                 f"{type(objective).__name__}. Take the callback out, or set model.objective to "
                 "sapo_vl.objectives.SAPO"
             )
+        others = [c for c in trainer.callbacks if isinstance(c, _Temperature) and c is not self]  # type: ignore[attr-defined]
+        if others:
+            raise ValueError(
+                f"{type(self).__name__} and {type(others[0]).__name__} would both set the "
+                "temperatures; take one of them out of trainer.callbacks"
+            )
         self.configured = objective
 
     @override
@@ -49,6 +55,11 @@ class _Temperature(L.Callback):
     @override
     def on_fit_end(self, trainer: L.Trainer, pl_module: Any) -> None:
         pl_module.objective = self.configured
+
+    @override
+    def on_exception(self, trainer: L.Trainer, pl_module: Any, exception: BaseException) -> None:
+        if hasattr(self, "configured"):  # not before a fit has started
+            pl_module.objective = self.configured
 
     @abstractmethod
     def _temperatures(self, iteration: int) -> tuple[float, float]:
@@ -79,7 +90,8 @@ class TemperatureSchedule(_Temperature):
     def _temperatures(self, iteration: int) -> tuple[float, float]:
         done = min(iteration / self.iterations, 1.0)
         start = (self.configured.tau_pos, self.configured.tau_neg)
-        tau_pos, tau_neg = (a + done * (b - a) for a, b in zip(start, self.end, strict=True))
+        # Written so that the ends are exact: a last bit could put tau_neg below tau_pos.
+        tau_pos, tau_neg = ((1 - done) * a + done * b for a, b in zip(start, self.end, strict=True))
         return tau_pos, tau_neg
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from torch import Tensor
 from typing_extensions import override
 
-from sapo_vl.objectives.aggregation import Aggregation, TokenMean
 from sapo_vl.objectives.clipping import cap_gate
 from sapo_vl.objectives.gate import Gate
 from sapo_vl.objectives.gated import GatedObjective
@@ -18,8 +17,8 @@ from sapo_vl.objectives.gated import GatedObjective
 class CISPO(GatedObjective):
     """Every token keeps its gradient, weighted by its ratio up to a cap (eq. 4 there).
 
-    A token's gradient is -A min(r, most), by default over the tokens of the update. The lower
-    bound is left out, as in the paper's runs.
+    A token's gradient is -A min(r, most). The lower bound is left out, as in the paper's runs; its
+    mean is over all tokens: set ``aggregation`` to ``TokenMean``.
 
     Args:
         most: the largest effective weight, 1 + epsilon_high there.
@@ -29,7 +28,6 @@ class CISPO(GatedObjective):
     """
 
     most: float = 5.0
-    aggregation: Aggregation = field(default=TokenMean(), kw_only=True)
 
     @override
     def __post_init__(self) -> None:

@@ -27,8 +27,8 @@ class GatedObjective(ABC):
     Args:
         aggregation: from tokens to one scalar; the mean over responses of their tokens' mean.
         off_policy_mask_threshold: responses with A < 0 whose log-probs fell by more than this, in
-            the mean over their tokens, give no gradient (DeepSeek-V3.2, arXiv 2512.02556, eq. 9);
-            None: all give.
+            the mean over their tokens, give no gradient (DeepSeek-V3.2, arXiv 2512.02556, eq. 9,
+            but from the old policy's log-probs, not the engine's); None: all give.
 
     Raises:
         ValueError: ``off_policy_mask_threshold`` is negative or nan.

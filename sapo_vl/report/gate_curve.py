@@ -44,7 +44,9 @@ def gate_curve(metrics: Metrics, config: str) -> Chart | None:
         if metrics.get(f"gate/tau_{sign}", Series()).values
     }
     settings = _objective(config)
-    gate = GATES.get(str(settings.get("gate", {}).get("class_path", "SigmoidGate")).split(".")[-1])
+    named = settings.get("gate") or {}
+    path = named.get("class_path", "SigmoidGate") if isinstance(named, dict) else named
+    gate = GATES.get(str(path).split(".")[-1])
     if len(taus) < 2 or gate is None:
         return None
     objective = SAPO(

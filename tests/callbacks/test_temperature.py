@@ -90,6 +90,47 @@ def test_a_resumed_run_has_the_controllers_factor(project: Project, tmp_path: Pa
         assert torch.equal(a, b)
 
 
+class Interrupt(L.Callback):
+    """Break a fit off after its second iteration."""
+
+    def on_train_batch_end(self, trainer: L.Trainer, *_: Any) -> None:
+        if trainer.global_step == 4:
+            raise RuntimeError("broken off")
+
+
+def test_a_fit_that_breaks_off_leaves_the_objective_as_it_was(
+    project: Project, tmp_path: Path
+) -> None:
+    """Else the next fit in the process would start from where the line had got to."""
+    module = project.sapo(objective=OBJECTIVE)
+    t = trainer(tmp_path, callbacks=[TemperatureSchedule(4.0, 6.0, 3), Interrupt()], max_steps=8)
+    with pytest.raises(RuntimeError, match="broken off"):
+        t.fit(module, project.data())
+    assert module.objective == OBJECTIVE
+
+
+def test_a_resumed_run_goes_on_along_the_line(project: Project, tmp_path: Path) -> None:
+    _, taus, _ = fit(project, tmp_path / "whole", TemperatureSchedule(4.0, 6.0, 4), 6)
+    saved = tmp_path / "whole/checkpoints/iteration-000002.ckpt"
+    _, again, _ = fit(project, tmp_path / "again", TemperatureSchedule(4.0, 6.0, 4), 6, saved)
+    assert again == taus[2:]
+    assert len(again) == 1
+
+
+def test_a_line_ends_exactly_where_it_says() -> None:
+    """3.9 by way of 1.05 + (3.9 - 1.05) is a last bit less, and would be warned about."""
+    schedule = TemperatureSchedule(3.9, 3.9, iterations=3)
+    schedule.configured = SAPO()
+    assert schedule._temperatures(0) == (1.0, 1.05)
+    assert schedule._temperatures(3) == schedule._temperatures(9) == (3.9, 3.9)
+
+
+def test_two_that_turn_the_same_are_refused(project: Project, tmp_path: Path) -> None:
+    both: list[L.Callback] = [TemperatureSchedule(2.0, 3.0, 4), TemperatureController()]
+    with pytest.raises(ValueError, match="TemperatureSchedule and TemperatureController would"):
+        trainer(tmp_path, callbacks=both).fit(project.sapo(), project.data())
+
+
 def test_another_objective_is_refused(project: Project, tmp_path: Path) -> None:
     module = project.sapo(objective=GRPO())
     t = trainer(tmp_path, max_steps=2, callbacks=[TemperatureSchedule(2.0, 3.0, 4)])

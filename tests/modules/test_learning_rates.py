@@ -10,7 +10,7 @@ import torch
 from project import CoinVerifier, Project, trainer
 
 from sapo_vl.modules.parameter_groups import parameter_groups
-from sapo_vl.policy import PolicyConfig
+from sapo_vl.policy import AdapterConfig, PolicyConfig
 from sapo_vl.policy.parts import part_of
 
 RATES = {"vision": 0.02, "merger": 0.3}
@@ -45,6 +45,17 @@ def test_every_parameter_is_in_one_group(project: Project) -> None:
         found = [id(p) for group in groups for p in group["params"]]
         assert sorted(found) == sorted(id(p) for p in policy.parameters())
         assert len(groups) == 3
+
+
+def test_adapters_have_the_rate_of_their_part(project: Project) -> None:
+    policy = project.policy(lora=AdapterConfig(rank=2, alpha=4, parts=["language", "vision"]))
+    rest, vision = parameter_groups(policy, {"vision": 0.5})
+    named = {id(p): name for name, p in policy.named_parameters()}
+    assert vision["lr"] == 0.5
+    for group, inside in ((rest, False), (vision, True)):
+        names = [named[id(p)] for p in group["params"]]
+        assert names
+        assert all("lora_" in name and (part_of(name) == "vision") == inside for name in names)
 
 
 def test_without_rates_the_optimizer_gets_one_list(project: Project) -> None:

@@ -157,7 +157,11 @@ def test_gspo_gradient_is_trls_and_the_loss_differs_by_mean_a(seed: int) -> None
 OTHERS: dict[str, tuple[Objective, str, dict[str, Any]]] = {
     "DAPO": (GRPO(0.2, 0.28, aggregation=TokenMean()), "dapo", {"epsilon_high": 0.28}),
     "Dr. GRPO": (GRPO(aggregation=ConstantMean(TOKENS)), "dr_grpo", {}),
-    "CISPO": (CISPO(most=1.3), "cispo", {"epsilon_high": 1.3}),  # the cap itself there, too
+    "CISPO": (
+        CISPO(most=1.3, aggregation=TokenMean()),
+        "cispo",
+        {"epsilon_high": 1.3},  # the cap itself there, too
+    ),
     "SAPO of sequences": (
         SAPO(of_sequence=True),
         "sapo",

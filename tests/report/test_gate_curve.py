@@ -74,6 +74,20 @@ def test_a_config_that_says_nothing_leaves_the_papers_gate(text: str) -> None:
     assert gate_curve(METRICS, text) == gate_curve(METRICS, config())
 
 
+@pytest.mark.parametrize(
+    ("written", "same"),
+    [
+        ("sapo_vl.objectives.ErfGate", config("sapo_vl.objectives.ErfGate")),
+        ("null", config()),
+    ],
+)
+def test_a_gate_in_fewer_words_is_drawn(written: str, same: str) -> None:
+    """jsonargparse takes a class that needs no arguments by its path alone."""
+    chart = gate_curve(METRICS, config() + f"\n        gate: {written}")
+    assert chart is not None
+    assert chart == gate_curve(METRICS, same)
+
+
 def test_what_is_not_known_is_not_drawn() -> None:
     assert gate_curve(METRICS, config("their.own.Gate")) is None
     assert gate_curve({}, config()) is None
