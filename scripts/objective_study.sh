@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Objectives side by side as rollouts go stale: the quickstart's cold start, trained on with several objectives, each at several
-# numbers of updates a rollout, for the same number of updates and of responses.
+# numbers of updates a rollout, for the same number of updates and (but for dapo, which holds prompts back) of responses.
 #   bash scripts/objective_study.sh [--seed N] [--steps N] [--stale "2 8 32"] [OBJECTIVE ...]
 # Objectives are the files of configs/objective (sapo sapo_stale grpo gspo). It needs the run of scripts/quickstart.sh and writes
 # to runs/objective_study; a run that is there already is kept.

@@ -64,7 +64,7 @@ def trainer(folder: Path, score: float, save: Any, step: Callable[[], None]) -> 
         log_dir=str(folder),
         callback_metrics={"eval/all/greedy": torch.tensor(score)},
         fit_loop=SimpleNamespace(epoch_loop=SimpleNamespace(total_batch_idx=0)),
-        strategy=SimpleNamespace(barrier=lambda name: None),
+        strategy=SimpleNamespace(barrier=lambda name: None, global_rank=0),
         save_checkpoint=lambda path, weights_only: save(path, score, step),
     )
 
