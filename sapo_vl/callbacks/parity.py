@@ -113,10 +113,10 @@ class ParityCheck(L.Callback):
         strategy = module.trainer.strategy
         with module.rollout.ready(policy, strategy):
             drawn = module.rollout(policy, part, self.sampling, (module.seed, 0))
-            rows = torch.arange(len(part), device=policy.device).repeat_interleave(drawn.group_size)
-            args = (part.inputs, rows, drawn.response_ids_BT, drawn.mask_BT)
-            used = policy.score(*args, self.sampling.temperature).logp_BT
-            plain = policy.score(*args, self.sampling.temperature, share_prefix=False).logp_BT
+        rows = torch.arange(len(part), device=policy.device).repeat_interleave(drawn.group_size)
+        args = (part.inputs, rows, drawn.response_ids_BT, drawn.mask_BT)
+        used = policy.score(*args, self.sampling.temperature).logp_BT
+        plain = policy.score(*args, self.sampling.temperature, share_prefix=False).logp_BT
         differences = {
             "parity/sampler_scorer": used - drawn.logp_BT,
             "parity/shared_plain": used - plain,

@@ -190,7 +190,7 @@ class VLLMEngine:
             batch = probe_batch(policy)
             with together(strategy):
                 drawn = self(policy, batch, PROBE, (0, 0))
-                found = max(largest_gaps(policy, batch, drawn, PROBE.temperature))
+            found = max(largest_gaps(policy, batch, drawn, PROBE.temperature))
             tolerance = self.rounding(policy)
         gap = largest_of_ranks(strategy, policy.device, found)
         if not gap <= tolerance:  # also catches NaN

@@ -23,10 +23,11 @@ def together(strategy: Any) -> Iterator[None]:
         RuntimeError: another rank failed; says which, and by what. A rank's own error is raised as
             it is, with a note.
     """
-    rank, ranks = strategy.global_rank, getattr(strategy, "world_size", 1)
+    ranks = getattr(strategy, "world_size", 1)
     if ranks == 1:
         yield
         return
+    rank = strategy.global_rank
     own: Exception | None = None
     try:
         yield
