@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -43,7 +45,10 @@ def test_another_device_of_deepspeed_is_named(
     chosen = type("Cuda", (), {"_name": "cuda"})()
     monkeypatch.setattr(deepspeed.accelerator, "get_accelerator", lambda: chosen)
     run = trainer(tmp_path, strategy=ZeroStrategy(stage=2))
-    with pytest.raises(RuntimeError, match=r"has chosen cuda; set .* DS_ACCELERATOR=cpu"):
+    with (
+        patch.dict(os.environ),  # or processes of later tests would take themselves for this rank
+        pytest.raises(RuntimeError, match=r"has chosen cuda; set .* DS_ACCELERATOR=cpu"),
+    ):
         run.fit(project.sapo(), project.data())
 
 
