@@ -32,7 +32,7 @@ mkdir -p $RUN
 cp configs/quickstart/data.yaml $RUN
 for updates in $STALE; do
   for objective in "${OBJECTIVES[@]}"; do
-    name=$objective-$updates
+    name=$objective-$updates-seed$SEED
     folder=$RUN/$name
     [ ! -f "$folder/test/metrics.json" ] || continue
     rm -rf "$folder"
@@ -47,5 +47,6 @@ for updates in $STALE; do
       --trainer.default_root_dir "$folder/test"
   done
   runs=("${OBJECTIVES[@]/#/$RUN/}")
-  [ ${#runs[@]} -lt 2 ] || "$PYTHON" scripts/compare.py "${runs[@]/%/-$updates}" --out "$RUN/compare-$updates"
+  runs=("${runs[@]/%/-$updates-seed$SEED}")
+  [ ${#runs[@]} -lt 2 ] || "$PYTHON" scripts/compare.py "${runs[@]}" --out "$RUN/compare-$updates-seed$SEED"
 done
