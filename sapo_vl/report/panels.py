@@ -74,8 +74,8 @@ PANELS = (
     Panel(
         group="The gate",
         title="Gate weight by advantage sign",
-        note="The gate scales each token's gradient by how far its probability ratio r has moved, in "
-        f"the paper by w = sech²(τ(r{MINUS}1)/2): 1 means untouched, 0 means ignored.",
+        note="The gate scales each token's gradient by how far its probability ratio r has moved, "
+        f"in the paper by w = sech²(τ(r{MINUS}1)/2): 1 means untouched, 0 means ignored.",
         curves={
             "gate/weight_mean_pos": "advantage > 0",
             "gate/weight_mean_neg": "advantage < 0",
