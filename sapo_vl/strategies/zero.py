@@ -31,7 +31,7 @@ from sapo_vl.strategies.by_strategy import (
 )
 from sapo_vl.strategies.cpu_adam import cpu_adam
 from sapo_vl.strategies.gathering import all_gathered, offload_of
-from sapo_vl.strategies.zero_frozen import read_head_outside, split_frozen
+from sapo_vl.strategies.zero_frozen import read_outside, split_frozen
 
 
 class ZeroStrategy(DeepSpeedStrategy):
@@ -108,7 +108,7 @@ class ZeroStrategy(DeepSpeedStrategy):
         super().setup(trainer)
         policy = getattr(self.lightning_module, "policy", None)
         if self.zero_stage_3 and isinstance(policy, Policy):
-            read_head_outside(policy)
+            read_outside(policy)
 
     @override
     def setup_environment(self) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from lightning.pytorch.strategies import DeepSpeedStrategy
+from torch import nn
 
 from sapo_vl.policy import Policy
 from sapo_vl.strategies.gathering import offload_of
@@ -28,7 +29,7 @@ def split_frozen(strategy: DeepSpeedStrategy, load: Callable[[], Policy]) -> Pol
         config=_without_optimizer(strategy.config),
         dist_init_required=False,
     )
-    read_head_outside(second)
+    read_outside(second)
 
     def reset(*_: Any) -> None:
         offload_of(engine).get_param_coordinator().reset_step()
@@ -38,11 +39,19 @@ def split_frozen(strategy: DeepSpeedStrategy, load: Callable[[], Policy]) -> Pol
     return second
 
 
-def read_head_outside(policy: Policy) -> None:
-    """Tell ZeRO-3 that the policy uses the head's weight without calling the head."""
+def read_outside(policy: Policy) -> None:
+    """Tell ZeRO-3 which modules use another's weight without calling that one.
+
+    It finds out by itself within a training step alone; the parity check and a second policy score
+    outside of one.
+    """
     from deepspeed.runtime.zero import register_external_parameter
 
     register_external_parameter(policy.token_stats, policy.model.lm_head.weight)
+    for module in policy.modules():
+        convolution = getattr(module, "conv1d", None)  # in Qwen3.5's linear attention
+        if isinstance(convolution, nn.Conv1d):
+            register_external_parameter(module, convolution.weight)
 
 
 def _without_optimizer(config: Any) -> dict[str, Any]:
