@@ -69,3 +69,18 @@ def jsonl(path: Path, rows: Rows) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("\n".join(json.dumps(row) for row in rows) + "\n")
     return path
+
+
+def docvqa_row() -> dict[str, Any]:
+    """A row of DocVQA's validation split."""
+    return {
+        "questionId": "337",
+        "question": "What date?",
+        "question_types": ["handwritten"],
+        "image": embedded(),
+        "docId": 279,
+        "ucsf_document_id": "xnbl0037",
+        "ucsf_document_page_no": "1",
+        "answers": ["1/8/93", "1-8-93"],
+        "data_split": "val",
+    }

@@ -1,6 +1,6 @@
 """Turn SAPO's temperatures while a run goes on: by the iteration, or by how far the policy moves.
 
-Both scale what the objective is configured with, and replace ``module.objective`` before an
+Both start from what the objective is configured with, and replace ``module.objective`` before an
 iteration, so that every update of it has one temperature. ``gate/tau_pos`` and ``gate/tau_neg`` log
 what was used.
 """

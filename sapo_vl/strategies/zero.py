@@ -31,7 +31,8 @@ from sapo_vl.strategies.by_strategy import (
 )
 from sapo_vl.strategies.cpu_adam import cpu_adam
 from sapo_vl.strategies.gathering import all_gathered, offload_of
-from sapo_vl.strategies.zero_frozen import read_outside, split_frozen
+from sapo_vl.strategies.zero_frozen import split_frozen
+from sapo_vl.strategies.zero_outside import read_outside
 
 
 class ZeroStrategy(DeepSpeedStrategy):

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from lightning.pytorch.strategies import DeepSpeedStrategy
-from torch import nn
 
 from sapo_vl.policy import Policy
 from sapo_vl.strategies.gathering import offload_of
+from sapo_vl.strategies.zero_outside import read_outside
 
 
 def split_frozen(strategy: DeepSpeedStrategy, load: Callable[[], Policy]) -> Policy:
@@ -37,21 +37,6 @@ def split_frozen(strategy: DeepSpeedStrategy, load: Callable[[], Policy]) -> Pol
     # The head is the last of a pass; without a word the trace of modules would grow for ever.
     second.token_stats.register_forward_hook(reset)
     return second
-
-
-def read_outside(policy: Policy) -> None:
-    """Tell ZeRO-3 which modules use another's weight without calling that one.
-
-    It finds out by itself within a training step alone; the parity check and a second policy score
-    outside of one.
-    """
-    from deepspeed.runtime.zero import register_external_parameter
-
-    register_external_parameter(policy.token_stats, policy.model.lm_head.weight)
-    for module in policy.modules():
-        convolution = getattr(module, "conv1d", None)  # in Qwen3.5's linear attention
-        if isinstance(convolution, nn.Conv1d):
-            register_external_parameter(module, convolution.weight)
 
 
 def _without_optimizer(config: Any) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from published import embedded, parquet
+from published import docvqa_row, embedded, parquet
 
 
 def chartqa(folder: Path) -> Path:
@@ -20,17 +20,7 @@ def chartqa(folder: Path) -> Path:
 
 
 def docvqa(folder: Path) -> Path:
-    row = {
-        "questionId": "337",
-        "question": "What date?",
-        "question_types": ["handwritten"],
-        "image": embedded(),
-        "docId": 279,
-        "ucsf_document_id": "xnbl0037",
-        "ucsf_document_page_no": "1",
-        "answers": ["1/8/93", "1-8-93"],
-        "data_split": "val",
-    }
+    row = docvqa_row()
     parquet(folder / "validation-00000-of-00001.parquet", [row, {**row, "questionId": "338"}])
     return folder
 

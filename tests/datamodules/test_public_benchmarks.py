@@ -2,7 +2,7 @@
 
 import json
 
-from published import embedded, parquet, picture, text64, tsv
+from published import docvqa_row, embedded, parquet, picture, text64, tsv
 from published_prompts import fault, prompts, text_of
 
 MATHVISION = {
@@ -129,17 +129,7 @@ def test_chartqa(tmp_path):
 
 
 def test_docvqa(tmp_path):
-    row = {
-        "questionId": "337",
-        "question": "What date?",
-        "question_types": ["handwritten"],
-        "image": embedded(),
-        "docId": 279,
-        "ucsf_document_id": "xnbl0037",
-        "ucsf_document_page_no": "1",
-        "answers": ["1/8/93", "1-8-93"],
-        "data_split": "val",
-    }
+    row = docvqa_row()
     (prompt,) = prompts(
         "docvqa", parquet(tmp_path / "validation.parquet", [row]), tmp_path, splits=("val",)
     )
